@@ -1,0 +1,1 @@
+//! Assembly: from a configuration to a running node.

@@ -1,0 +1,1 @@
+//! The control log: openraft over redb, the proposer, the leader's loop.

@@ -1,0 +1,1 @@
+//! An edge's slots: what it may mint from, and what it owes the ledger.

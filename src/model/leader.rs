@@ -1,0 +1,1 @@
+//! The leader's side of the exchange: takes reports, plans ticks, writes pulses.

@@ -1,0 +1,17 @@
+//! Layer 0: the waiting room without a network. Pure: `now` and randomness are arguments.
+
+pub mod edge;
+pub mod estimate;
+pub mod exchange;
+pub mod grant;
+pub mod ids;
+pub mod leader;
+pub mod ledger;
+pub mod order;
+pub mod pacing;
+pub mod policy;
+pub mod presence;
+pub mod route;
+pub mod schedule;
+pub mod time;
+pub mod token;

@@ -1,0 +1,1 @@
+//! How many to call: the watermark's next step.

@@ -1,0 +1,1 @@
+//! From host and path to event, on paths as the origin reads them.

@@ -1,0 +1,1 @@
+//! Signed tokens: tickets, passes and ids of tickets to be.

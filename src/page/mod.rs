@@ -1,0 +1,1 @@
+//! The waiting page and its assets.

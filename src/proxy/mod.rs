@@ -1,0 +1,1 @@
+//! Pingora's hooks.

@@ -1,0 +1,1 @@
+//! The model under a seeded fault schedule.
