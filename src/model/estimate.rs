@@ -1,6 +1,9 @@
-//! Positions and waiting times, as ranges.
+//! Positions and waiting times, as ranges (design §3 *Estimates*).
 
 use std::time::Duration;
+
+use super::exchange::TableRow;
+use super::order::{BucketStart, OrderKey};
 
 /// Where a ticket stands and how long it may take; ranges are rounded outward.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -15,4 +18,265 @@ pub struct Estimate {
     pub progress: f32,
     /// How likely it is that nothing is left at the turn, 0..=1; `None` without an inventory.
     pub sold_out_likelihood: Option<f32>,
+}
+
+/// What an edge knows of the line, from its last pulse.
+#[derive(Clone, Copy, Debug)]
+pub struct Outlook<'a> {
+    /// How many wait below each key, ascending and cumulative.
+    pub table: &'a [TableRow],
+    /// Admissions per second over the last minute.
+    pub admit_rate: f32,
+    /// What is left to sell.
+    pub inventory: Option<u64>,
+    /// Those inside, who may still buy.
+    pub live_passes: u32,
+}
+
+/// Where a ticket stands, as far as it is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// Below the watermark.
+    Called,
+    /// In a bucket whose inner order is not told: it is still open, or its lottery has not been drawn.
+    Within(BucketStart),
+    /// At this key.
+    At(OrderKey),
+    /// Without a key: behind everybody who has one.
+    Unkeyed,
+}
+
+/// What the visitor was shown before, from the token; both are 0 in a ticket that was shown nothing yet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Shown {
+    /// The upper end of the position range: the next one is never above it.
+    pub upper: u32,
+    /// The upper end that was shown first.
+    pub first_position: u32,
+}
+
+/// What to tell a visitor, and what the token has to remember of it.
+#[must_use]
+pub fn estimate(outlook: &Outlook<'_>, standing: Standing, shown: Shown) -> (Estimate, Shown) {
+    if standing == Standing::Called {
+        let eta = outlook.inventory.map(|_| sold_out(outlook, (0, 0)));
+        let estimate = Estimate {
+            position: (0, 0),
+            eta: Some(Duration::ZERO),
+            eta_range: Some((Duration::ZERO, Duration::ZERO)),
+            progress: 1.0,
+            sold_out_likelihood: eta,
+        };
+        return (estimate, shown);
+    }
+    let (lower, upper) = range(outlook.table, standing);
+    let upper = if shown.upper == 0 { upper } else { upper.min(shown.upper) };
+    let position = (lower.min(upper), upper);
+    let first_position = if shown.first_position == 0 { upper } else { shown.first_position };
+    let (eta, eta_range) = match wait(position, outlook.admit_rate) {
+        Some((middle, range)) => (Some(middle), Some(range)),
+        None => (None, None),
+    };
+    let estimate = Estimate {
+        position,
+        eta,
+        eta_range,
+        progress: (1.0 - upper as f32 / first_position.max(upper).max(1) as f32).clamp(0.0, 1.0),
+        sold_out_likelihood: outlook.inventory.map(|_| sold_out(outlook, position)),
+    };
+    (estimate, Shown { upper, first_position })
+}
+
+/// The range of positions, rounded outward to the rows around; at least (1, 1).
+fn range(table: &[TableRow], standing: Standing) -> (u32, u32) {
+    let (from, to) = match standing {
+        Standing::Called => return (0, 0),
+        Standing::At(key) => (key, key),
+        Standing::Within(bucket) => (bucket.first_key(), OrderKey(bucket.next().first_key().0 - 1)),
+        Standing::Unkeyed => (OrderKey::END, OrderKey::END),
+    };
+    let below = table.iter().rev().find(|row| row.key <= from);
+    let above = table.iter().find(|row| row.key > to).or(table.last());
+    let lower = below.map_or(0, |row| row.waiting.saturating_sub(row.uncertainty)).saturating_add(1);
+    let upper = above.map_or(0, |row| row.waiting.saturating_add(row.uncertainty));
+    (lower, upper.max(lower))
+}
+
+/// The middle and the range of the wait for a position, at this many admissions per second.
+fn wait(position: (u32, u32), admit_rate: f32) -> Option<(Duration, (Duration, Duration))> {
+    let rate = f64::from(admit_rate);
+    if rate.is_nan() || rate <= 0.0 {
+        return None;
+    }
+    // Two standard deviations of what a minute at this rate tells, at least 15 %.
+    let doubt = 1.0 + (2.0 / (rate * 60.0).sqrt()).max(0.15);
+    let seconds = |wait: f64| Duration::try_from_secs_f64(wait.min(1e9)).unwrap_or(Duration::ZERO);
+    let (lower, upper) = (f64::from(position.0), f64::from(position.1));
+    let range = (seconds(lower / (rate * doubt)), seconds(upper * doubt / rate));
+    Some((seconds((lower + upper) / 2.0 / rate), range))
+}
+
+/// How likely it is that those ahead leave nothing, if everybody takes one and those inside may or may not.
+fn sold_out(outlook: &Outlook<'_>, position: (u32, u32)) -> f32 {
+    let left = outlook.inventory.unwrap_or(u64::MAX) as f64;
+    let least = f64::from(position.0.saturating_sub(1));
+    let most = f64::from(position.1.saturating_sub(1)) + f64::from(outlook.live_passes);
+    if left <= least {
+        return 1.0;
+    }
+    if left > most {
+        return 0.0;
+    }
+    ((most - left) / (most - least)).clamp(0.0, 1.0) as f32
+}
+
+/// The poll interval of a visitor at the front.
+pub const FRONT_POLL: Duration = Duration::from_secs(1);
+
+/// When to ask again: a tenth of the least wait, from 1 s at the front to `heartbeat_ttl_s`/2.5, with ±15 % jitter.
+///
+/// `jitter` is a random number in 0..=1.
+#[must_use]
+pub fn poll_after(estimate: &Estimate, heartbeat_ttl: Duration, jitter: f64) -> Duration {
+    let most = heartbeat_ttl.as_secs_f64() / 2.5 / 1.15;
+    let wait = match estimate.eta_range {
+        Some((least, _)) => least.as_secs_f64() / 10.0,
+        // A line that stands may move at any time: as if it moved by two a second.
+        None => f64::from(estimate.position.0) / 20.0,
+    };
+    let interval = wait.min(most).max(FRONT_POLL.as_secs_f64());
+    let jitter = if jitter.is_finite() { jitter.clamp(0.0, 1.0) } else { 0.5 };
+    Duration::from_secs_f64(interval * (0.85 + 0.3 * jitter))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::model::order::Fraction;
+
+    fn row(bucket: u32, fraction: u32, waiting: u32, uncertainty: u32) -> TableRow {
+        TableRow { key: OrderKey::new(BucketStart(bucket), Fraction(fraction)), waiting, uncertainty }
+    }
+
+    fn end(waiting: u32) -> TableRow {
+        TableRow { key: OrderKey::END, waiting, uncertainty: 0 }
+    }
+
+    fn outlook(table: &[TableRow]) -> Outlook<'_> {
+        Outlook { table, admit_rate: 10.0, inventory: None, live_passes: 0 }
+    }
+
+    fn any_table() -> impl Strategy<Value = Vec<TableRow>> {
+        prop::collection::vec((0_u64..1 << 40, 0_u32..1000, 0_u32..50), 0..64).prop_map(|mut rows| {
+            rows.sort_unstable();
+            let mut waiting = 0;
+            let mut table: Vec<_> = rows
+                .into_iter()
+                .map(|(key, more, uncertainty)| {
+                    waiting += more;
+                    TableRow { key: OrderKey(key), waiting, uncertainty }
+                })
+                .collect();
+            table.push(end(waiting));
+            table
+        })
+    }
+
+    #[test]
+    fn a_position_lies_between_the_rows_around_the_key() {
+        let table = [row(1, 0, 5, 0), row(1, 1 << 31, 20, 2), row(2, 0, 50, 4), end(80)];
+        let at = |bucket, fraction| {
+            let key = OrderKey::new(BucketStart(bucket), Fraction(fraction));
+            estimate(&outlook(&table), Standing::At(key), Shown::default()).0.position
+        };
+        assert_eq!(at(1, 7), (6, 22));
+        assert_eq!(at(1, 1 << 31), (19, 54));
+        assert_eq!(at(9, 0), (47, 80));
+        let within = estimate(&outlook(&table), Standing::Within(BucketStart(1)), Shown::default()).0;
+        assert_eq!(within.position, (6, 54), "the whole bucket");
+        let unkeyed = estimate(&outlook(&table), Standing::Unkeyed, Shown::default()).0;
+        assert_eq!(unkeyed.position, (81, 81));
+    }
+
+    #[test]
+    fn a_called_ticket_is_at_zero_and_an_empty_table_puts_first() {
+        let called = estimate(&outlook(&[]), Standing::Called, Shown { upper: 9, first_position: 9 });
+        assert_eq!((called.0.position, called.0.progress), ((0, 0), 1.0));
+        assert_eq!(called.1, Shown { upper: 9, first_position: 9 });
+        let first = estimate(&outlook(&[]), Standing::At(OrderKey(1)), Shown::default()).0;
+        assert_eq!(first.position, (1, 1));
+    }
+
+    #[test]
+    fn a_wait_is_the_position_over_the_rate_and_unknown_when_nothing_moves() {
+        let table = [row(1, 0, 99, 0), end(101)];
+        let key = Standing::At(BucketStart(2).first_key());
+        let moving = estimate(&outlook(&table), key, Shown::default()).0;
+        let (least, most) = moving.eta_range.unwrap();
+        assert!(least < moving.eta.unwrap() && moving.eta.unwrap() < most);
+        assert!((moving.eta.unwrap().as_secs_f64() - 10.05).abs() < 0.01);
+        let standing = estimate(&Outlook { admit_rate: 0.0, ..outlook(&table) }, key, Shown::default()).0;
+        assert_eq!((standing.eta, standing.eta_range), (None, None));
+    }
+
+    #[test]
+    fn what_is_left_is_set_against_those_ahead() {
+        let table = [row(1, 0, 99, 0), end(199)];
+        let likelihood = |inventory, live_passes| {
+            let outlook = Outlook { inventory: Some(inventory), live_passes, ..outlook(&table) };
+            let key = Standing::At(BucketStart(2).first_key());
+            estimate(&outlook, key, Shown::default()).0.sold_out_likelihood.unwrap()
+        };
+        assert_eq!((likelihood(0, 0), likelihood(99, 0), likelihood(199, 0)), (1.0, 1.0, 0.0));
+        assert!(likelihood(150, 0) > 0.4 && likelihood(150, 0) < 0.6);
+        assert!(likelihood(199, 50) > 0.0, "those inside may buy too");
+        let key = Standing::At(BucketStart(2).first_key());
+        assert_eq!(estimate(&outlook(&table), key, Shown::default()).0.sold_out_likelihood, None);
+    }
+
+    proptest! {
+        #[test]
+        fn the_upper_end_never_rises_and_progress_never_goes_back(
+            tables in prop::collection::vec(any_table(), 1..8), key in 0_u64..1 << 40, rate in 0_f32..100.0
+        ) {
+            let mut shown = Shown::default();
+            let mut progress = 0.0;
+            for table in &tables {
+                let outlook = Outlook { admit_rate: rate, ..outlook(table) };
+                let (estimate, next) = estimate(&outlook, Standing::At(OrderKey(key)), shown);
+                let (lower, upper) = estimate.position;
+                prop_assert!(1 <= lower && lower <= upper);
+                prop_assert!(shown.upper == 0 || upper <= shown.upper);
+                prop_assert!(estimate.progress >= progress && estimate.progress <= 1.0);
+                prop_assert_eq!(next.upper, upper);
+                progress = estimate.progress;
+                shown = next;
+            }
+        }
+
+        #[test]
+        fn who_is_ahead_has_no_greater_position(table in any_table(), a in 0_u64..1 << 40, b in 0_u64..1 << 40) {
+            // Uncertainty widens a range unevenly, so rows without it.
+            let table: Vec<_> = table.into_iter().map(|row| TableRow { uncertainty: 0, ..row }).collect();
+            let at = |key| {
+                estimate(&outlook(&table), Standing::At(OrderKey(key)), Shown::default()).0.position
+            };
+            let (ahead, behind) = (at(a.min(b)), at(a.max(b)));
+            prop_assert!(ahead.0 <= behind.0 && ahead.1 <= behind.1);
+        }
+
+        #[test]
+        fn a_poll_is_a_second_to_two_fifths_of_the_heartbeat_away(
+            lower in 0_u32..10_000_000, rate in 0_f32..1000.0, ttl in 10_u64..3600, jitter in -1.0..2.0
+        ) {
+            let table = [row(1, 0, lower, 0), end(lower + 1)];
+            let outlook = Outlook { admit_rate: rate, ..outlook(&table) };
+            let estimate = estimate(&outlook, Standing::Unkeyed, Shown::default()).0;
+            let after = poll_after(&estimate, Duration::from_secs(ttl), jitter);
+            prop_assert!(after >= FRONT_POLL.mul_f64(0.849));
+            prop_assert!(after.as_secs_f64() <= ttl as f64 / 2.5 + 0.001);
+        }
+    }
 }

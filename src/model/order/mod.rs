@@ -1,8 +1,17 @@
 //! Order keys, buckets and draws: where in the line a ticket stands.
 
+mod arrival;
+mod clock;
+mod draw;
+
 use serde::{Deserialize, Serialize};
 
+use super::ids::TicketId;
 use super::time::FleetTime;
+
+pub use arrival::arrival_key;
+pub use clock::{clock_step, exponential};
+pub use draw::{BucketDraw, Draw, Draws};
 
 /// Into how many slices of its keys a bucket is counted.
 pub const SLICES: usize = 64;
@@ -45,6 +54,59 @@ impl OrderKey {
     }
 }
 
+impl Fraction {
+    /// The greatest fraction of a bucket.
+    pub const MAX: Self = Self(u32::MAX);
+}
+
+impl OrderKey {
+    /// A key above every ticket.
+    pub const END: Self = Self(u64::MAX);
+
+    /// The key of a ticket; `None` while it has none: it is unkeyed, or its lottery has not been drawn.
+    #[must_use]
+    pub fn of(base: KeyBase, id: TicketId, draws: &Draws) -> Option<Self> {
+        match base {
+            KeyBase::Unkeyed => None,
+            KeyBase::Arrival(key) => Some(key),
+            KeyBase::Drawn { bucket, floor } => {
+                let draw = draws.draw(bucket, id)?;
+                Some(Self::new(bucket, draw.above(floor)))
+            }
+            KeyBase::Clock(at) => {
+                let draw = draws.draw(at.bucket(), id)?;
+                Some(Self(at.0.saturating_add(exponential(draw))))
+            }
+        }
+    }
+
+    /// The first key of the bucket's slice `slice`, 0..=64; the 64th is the first key of the next bucket.
+    #[must_use]
+    pub const fn slice_start(bucket: BucketStart, slice: usize) -> Self {
+        Self(((bucket.0 as u64) << 32).saturating_add((slice as u64) << 26))
+    }
+}
+
+impl BucketStart {
+    /// The next whole second: the end of a bucket that closes here at the earliest.
+    #[must_use]
+    pub const fn next(self) -> Self {
+        Self(self.0.saturating_add(1))
+    }
+
+    /// The first key of the bucket.
+    #[must_use]
+    pub const fn first_key(self) -> OrderKey {
+        OrderKey::new(self, Fraction(0))
+    }
+
+    /// When the bucket begins (not for `random`).
+    #[must_use]
+    pub const fn time(self) -> FleetTime {
+        FleetTime::from_unix_seconds(self.0 as u64)
+    }
+}
+
 /// What a ticket's key is made from, written into its token at the join.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum KeyBase {
@@ -68,3 +130,6 @@ impl From<FleetTime> for BucketStart {
         Self(u32::try_from(time.unix_seconds()).unwrap_or(u32::MAX))
     }
 }
+
+#[cfg(test)]
+mod tests;
