@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::order::BucketStart;
 use super::time::FleetTime;
 
 /// When an event takes visitors; every part may be left out.
@@ -15,4 +16,13 @@ pub struct Schedule {
     pub closes_at: Option<FleetTime>,
     /// Who joins up to this many seconds after the opening still takes part in the lottery.
     pub opening_bucket_seconds: u32,
+}
+
+impl Schedule {
+    /// The bucket that everybody who joins before the opening goes into; `None` without a prequeue.
+    #[must_use]
+    pub fn lottery_bucket(&self) -> Option<BucketStart> {
+        let begins = self.prequeue_at?;
+        self.opens_at.filter(|opens| begins < *opens).map(|_| BucketStart::from(begins))
+    }
 }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::model::ids::{
-    Coordinates, EventId, KeyId, LedgerEpoch, LogIndex, NodeId, NodeRun, TicketId, Weight,
+    BlockId, Coordinates, EventId, KeyId, LedgerEpoch, LogIndex, NodeId, NodeRun, TicketId, Weight,
 };
 use crate::model::order::{BucketStart, OrderKey};
 use crate::model::policy::{Fields, Submission};
@@ -18,6 +18,8 @@ pub enum Command {
         epoch: LedgerEpoch,
         /// The founder's wall clock.
         now: FleetTime,
+        /// The first signing key.
+        key: KeyRecord,
     },
     /// Registers a run of a node, before it is sent a live set; refused if the run is not newer than the known one.
     Register {
@@ -101,6 +103,8 @@ pub struct EventTick {
     pub extend: Vec<Extend>,
     /// Sessions and tickets that ended: the visitor left, the operator or the origin ended it.
     pub revoke: Vec<TicketId>,
+    /// Slots of this term's blocks that were never handed to any run.
+    pub returned: Vec<Returned>,
     /// Rows that changed.
     pub rows: Vec<Row>,
     /// Runs whose rows have been replaced by a newer run's full windows, or whose tickets have all expired.
@@ -109,16 +113,53 @@ pub struct EventTick {
     pub bucket: Option<Option<BucketStart>>,
     /// The new watermark; an older one changes nothing.
     pub watermark: OrderKey,
+    /// Whether the lottery's bucket has closed at every edge: its order is made from the rows that stand now.
+    pub draw_lottery: bool,
+    /// How many of the operator's extra calls the watermark has served.
+    pub admitted: u32,
     /// The gate of the event, where it changed.
     pub gate: Option<Gate>,
     /// How many slots to reserve; `apply` reserves no more than capacity and rate credit allow.
     pub reserve: u32,
 }
 
+impl EventTick {
+    /// A tick that changes nothing, to be filled in.
+    #[must_use]
+    pub fn nothing(event: EventId) -> Self {
+        Self {
+            event,
+            settle: Vec::new(),
+            extend: Vec::new(),
+            revoke: Vec::new(),
+            returned: Vec::new(),
+            rows: Vec::new(),
+            drop_rows: Vec::new(),
+            bucket: None,
+            watermark: OrderKey::default(),
+            draw_lottery: false,
+            admitted: 0,
+            gate: None,
+            reserve: 0,
+        }
+    }
+}
+
+/// Slots of a block that the leader gives back itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Returned {
+    /// The block.
+    pub block: BlockId,
+    /// How many slots of it were never handed out.
+    pub slots: u32,
+}
+
 /// Whether newcomers may be admitted at once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Gate {
     /// Nobody waits: express.
+    #[default]
     Open,
     /// Everybody who waits is about to be called: newcomers are held for a moment, at most 1 s.
     Reopening,
@@ -130,7 +171,7 @@ pub enum Gate {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Settle {
     /// The block.
-    pub block: crate::model::ids::BlockId,
+    pub block: BlockId,
     /// Who was given slots of it.
     pub run: NodeRun,
     /// The passes minted from them and not yet acknowledged.
@@ -202,6 +243,8 @@ pub enum ChangeKind {
     Patch(Fields),
     /// Fields as a file states them, merged three ways (design §8).
     Submit(Submission),
+    /// Ends a session, or consumes a ticket that has none.
+    EndPass(TicketId),
     /// Removes the event; its passes end.
     Delete,
     /// A new line epoch: tickets answer 410 `reset`, live passes stay.

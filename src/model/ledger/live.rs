@@ -1,10 +1,9 @@
 //! The ids of live passes and the consumed ids: what every edge holds, with the log index it is true for.
 
-use std::sync::Arc;
-
 use serde::{Deserialize, Serialize};
 
-use crate::model::ids::{Coordinates, LogIndex, NodeRun, TicketId, Weight};
+use super::consumed::Consumed;
+use crate::model::ids::{Coordinates, LogIndex, TicketId, Weight};
 use crate::model::time::FleetTime;
 
 /// A live pass.
@@ -34,19 +33,92 @@ pub struct Claim {
 pub enum LiveChange {
     /// The pass is live, with these facts: minted, used for the first time, or renewed.
     Live(TicketId, LivePass),
-    /// The pass ended unclaimed for the first time: the ticket has one more turn.
-    Unclaimed(TicketId),
-    /// The id is consumed: a used session ended, a second turn was missed, or it was revoked.
+    /// The pass ended unclaimed for the first time: the ticket has one more turn. Kept until the given time.
+    Unclaimed(TicketId, FleetTime),
+    /// The id is consumed: a used session ended, a second turn was missed, or it was revoked. Kept until the given
+    /// time, after which no ticket of that id can be valid.
     Consumed(TicketId, FleetTime),
 }
 
 /// The live set: cheap to clone, so that readers keep a version while a writer makes the next.
+///
+/// The ledger and every edge keep theirs by the same [`LiveSet::apply`], so they agree by construction.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LiveSet {
     /// The log index that the set is true for.
     pub index: LogIndex,
     passes: rpds::HashTrieMapSync<TicketId, LivePass>,
     unclaimed_once: rpds::HashTrieMapSync<TicketId, FleetTime>,
-    consumed: rpds::HashTrieMapSync<(NodeRun, u32), Arc<Vec<u64>>>,
-    consumed_identities: rpds::HashTrieMapSync<TicketId, FleetTime>,
+    consumed: Consumed,
+}
+
+impl LiveSet {
+    /// Takes a change that stands in the log at `index`.
+    pub fn apply(&mut self, index: LogIndex, change: &LiveChange) {
+        self.index = self.index.max(index);
+        match *change {
+            LiveChange::Live(id, pass) => {
+                self.passes.insert_mut(id, pass);
+            }
+            LiveChange::Unclaimed(id, until) => {
+                self.passes.remove_mut(&id);
+                self.unclaimed_once.insert_mut(id, until);
+            }
+            LiveChange::Consumed(id, until) => {
+                self.passes.remove_mut(&id);
+                self.unclaimed_once.remove_mut(&id);
+                self.consumed.insert(id, until);
+            }
+        }
+    }
+
+    /// The live pass of an id.
+    #[must_use]
+    pub fn pass(&self, id: TicketId) -> Option<&LivePass> {
+        self.passes.get(&id)
+    }
+
+    /// Whether the id is consumed: nothing opens with it, and its ticket is over.
+    #[must_use]
+    pub fn is_consumed(&self, id: TicketId) -> bool {
+        self.consumed.contains(id)
+    }
+
+    /// Whether a pass of this id has ended unclaimed once already.
+    #[must_use]
+    pub fn is_unclaimed_once(&self, id: TicketId) -> bool {
+        self.unclaimed_once.contains_key(&id)
+    }
+
+    /// The live passes, in no order.
+    pub fn passes(&self) -> impl Iterator<Item = (&TicketId, &LivePass)> {
+        self.passes.iter()
+    }
+
+    /// How many passes are live.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.passes.size()
+    }
+
+    /// Whether no pass is live.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.passes.is_empty()
+    }
+
+    /// How many ids are consumed; linear in their chunks.
+    #[must_use]
+    pub fn consumed_len(&self) -> usize {
+        self.consumed.len()
+    }
+
+    /// Forgets what no valid ticket can ask for any more.
+    pub fn forget_before(&mut self, now: FleetTime) {
+        let over = self.unclaimed_once.iter().filter(|(_, until)| **until < now).map(|(id, _)| *id);
+        for id in over.collect::<Vec<_>>() {
+            self.unclaimed_once.remove_mut(&id);
+        }
+        self.consumed.forget_before(now);
+    }
 }

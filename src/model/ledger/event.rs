@@ -1,0 +1,190 @@
+//! One event in the ledger: its policy, its pool, its line, its log.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use super::command::{ChangeKind, EventTick};
+use super::line::Line;
+use super::live::LiveChange;
+use super::log::{Decision, EventLog};
+use super::outcome::{ChangeApplied, ChangeError, ChangeOutcome};
+use super::pool::{Entry, Pool, Reserved};
+use crate::model::ids::{EventId, LineId, LogIndex, PoolId};
+use crate::model::policy::{Fields, Merged, Policy, Submissions};
+use crate::model::time::FleetTime;
+
+/// An event as the log knows it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Event {
+    /// The log index of the last change of its policy: the ETag.
+    pub version: u64,
+    /// The fields that make the policy.
+    pub fields: Fields,
+    /// The policy.
+    pub policy: Arc<Policy>,
+    /// What files submitted.
+    pub submissions: Submissions,
+    /// The event's pool: [`PoolId`] 0, the only one so far.
+    pub pool: Pool,
+    /// The event's line: [`LineId`] 0, the only one so far.
+    pub line: Line,
+    /// What was decided.
+    pub log: EventLog,
+}
+
+/// What a tick did to an event.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct EventOutcome {
+    /// The event.
+    pub event: EventId,
+    /// The pool that slots were reserved in.
+    pub pool: PoolId,
+    /// The line that they are for.
+    pub line: LineId,
+    /// The slots that may be handed out now.
+    pub reserved: Option<Reserved>,
+}
+
+impl Event {
+    /// A new event with this policy.
+    #[must_use]
+    pub fn new(index: LogIndex, now: FleetTime, fields: Fields, policy: Policy, entropy: [u8; 32]) -> Self {
+        let mut event = Self {
+            version: index.0,
+            fields,
+            policy: Arc::new(policy),
+            submissions: Submissions::default(),
+            pool: Pool::default(),
+            line: Line::new(derive(entropy, "draw")),
+            log: EventLog::default(),
+        };
+        event.follow_policy(index, now, entropy);
+        event
+    }
+
+    pub(super) fn tick(
+        &mut self,
+        index: LogIndex,
+        now: FleetTime,
+        tick: &EventTick,
+        acknowledged: LogIndex,
+        changes: &mut Vec<LiveChange>,
+    ) -> Option<Reserved> {
+        let policy = Arc::clone(&self.policy);
+        let entry = Entry { index, now, policy: &policy };
+        let decisions = self.line.tick(now, policy.ordering, tick);
+        decisions.into_iter().for_each(|what| self.log.push(index, now, what));
+        let reserved = self.pool.tick(entry, tick, acknowledged, changes);
+        let ended = changes.iter().filter(|change| !matches!(change, LiveChange::Live(..))).count();
+        if ended > 0 {
+            self.log.push(index, now, Decision::Ended(u32::try_from(ended).unwrap_or(u32::MAX)));
+        }
+        if let Some(Reserved { block, slots, .. }) = reserved {
+            self.log.push(index, now, Decision::Reserved { block, slots });
+        }
+        reserved
+    }
+
+    pub(super) fn change(
+        &mut self,
+        index: LogIndex,
+        now: FleetTime,
+        kind: &ChangeKind,
+        entropy: [u8; 32],
+        changes: &mut Vec<LiveChange>,
+    ) -> Result<ChangeApplied, ChangeError> {
+        match kind {
+            ChangeKind::Put(fields) | ChangeKind::Patch(fields) => {
+                let mut wanted = self.fields.clone();
+                wanted.0.extend(fields.0.clone());
+                self.set_fields(index, now, wanted, entropy)
+            }
+            ChangeKind::Submit(submission) => {
+                let (mut wanted, mut submissions) = (self.fields.clone(), self.submissions.clone());
+                let merged = submissions.merge(&mut wanted, submission);
+                let applied = self.set_fields(index, now, wanted, entropy)?;
+                self.submissions = submissions;
+                Ok(ChangeApplied { merged: Some(merged), ..applied })
+            }
+            ChangeKind::Reset => {
+                let decision = self.line.reset(derive(entropy, "draw"));
+                self.log.push(index, now, decision);
+                self.version = index.0;
+                self.follow_policy(index, now, entropy);
+                Ok(self.applied(ChangeOutcome::Updated))
+            }
+            ChangeKind::Admit(count) => {
+                self.line.admit_pending = self.line.admit_pending.saturating_add(*count);
+                self.log.push(index, now, Decision::Admit(*count));
+                Ok(self.applied(ChangeOutcome::Updated))
+            }
+            ChangeKind::EndPass(id) => {
+                let policy = Arc::clone(&self.policy);
+                self.pool.revoke(Entry { index, now, policy: &policy }, *id, changes);
+                Ok(self.applied(ChangeOutcome::Updated))
+            }
+            ChangeKind::Delete => {
+                let policy = Arc::clone(&self.policy);
+                self.pool.end_all(Entry { index, now, policy: &policy }, changes);
+                Ok(ChangeApplied { version: 0, outcome: ChangeOutcome::Deleted, merged: None })
+            }
+        }
+    }
+
+    fn set_fields(
+        &mut self,
+        index: LogIndex,
+        now: FleetTime,
+        wanted: Fields,
+        entropy: [u8; 32],
+    ) -> Result<ChangeApplied, ChangeError> {
+        if wanted == self.fields {
+            return Ok(self.applied(ChangeOutcome::Unchanged));
+        }
+        let policy = Policy::from_fields(&wanted).map_err(ChangeError::Faults)?;
+        if policy.ordering != self.policy.ordering && self.line.is_in_use() {
+            let reason = "`ordering` cannot change while anyone waits; reset the event's line first";
+            return Err(ChangeError::Conflict(reason.to_owned()));
+        }
+        self.fields = wanted;
+        self.policy = Arc::new(policy);
+        self.version = index.0;
+        self.follow_policy(index, now, entropy);
+        Ok(self.applied(ChangeOutcome::Updated))
+    }
+
+    /// Records what of the policy bears on admission, and prepares the lottery that a schedule asks for.
+    fn follow_policy(&mut self, index: LogIndex, now: FleetTime, entropy: [u8; 32]) {
+        let policy = Decision::Policy {
+            capacity: self.policy.capacity.get(),
+            max_admit_per_sec: self.policy.max_admit_per_sec.get(),
+            ordering: self.policy.ordering,
+            mode: self.policy.mode,
+            paused: self.policy.paused,
+        };
+        self.log.push(index, now, policy);
+        let lottery = self.line.prepare_lottery(now, &self.policy.schedule, derive(entropy, "lottery"));
+        if let Some(commitment) = lottery {
+            self.log.push(index, now, commitment);
+        }
+    }
+
+    fn applied(&self, outcome: ChangeOutcome) -> ChangeApplied {
+        ChangeApplied { version: self.version, outcome, merged: None }
+    }
+}
+
+/// Makes one secret of several from the entropy of an entry.
+fn derive(entropy: [u8; 32], purpose: &str) -> [u8; 32] {
+    let mut hash = Sha256::new();
+    hash.update(entropy);
+    hash.update(purpose.as_bytes());
+    hash.finalize().into()
+}
+
+/// The first submission of an event: everything it says takes effect.
+pub(super) fn first_submission(fields: &Fields) -> Merged {
+    Merged { applied: fields.0.keys().cloned().collect(), overridden: Vec::new() }
+}

@@ -1,0 +1,282 @@
+//! A pool of slots: what is live, what is promised, what is free. `fleet.md` §5.3, amended by design §3.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use super::block::{Block, Settling};
+use super::command::{EventTick, Extend, Mint, Returned, Settle};
+use super::live::{Claim, LiveChange, LivePass, LiveSet};
+use super::rate::RateCredit;
+use crate::model::ids::{BlockId, Coordinates, LogIndex, TicketId, Weight};
+use crate::model::policy::Policy;
+use crate::model::time::{FleetTime, GRANT_LIFE, RELEASE_GUARD};
+
+/// The slots of an event. `occupied()` counts every pass that could be honoured anywhere.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Pool {
+    live: LiveSet,
+    expiring: BTreeSet<(FleetTime, TicketId)>,
+    live_slots: u32,
+    ending: Vec<Ending>,
+    blocks: BTreeMap<BlockId, Block>,
+    next_block: u64,
+    rate: RateCredit,
+}
+
+/// A session that is over, whose slot waits until every edge has heard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Ending {
+    index: LogIndex,
+    free_by: FleetTime,
+    slots: u32,
+}
+
+/// Slots that an entry of the log reserved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reserved {
+    /// Their block.
+    pub block: BlockId,
+    /// How many.
+    pub slots: u32,
+    /// No unclaimed pass minted from them outlives this.
+    pub exp_max: FleetTime,
+}
+
+/// The entry that a pool is working on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Entry<'a> {
+    pub(super) index: LogIndex,
+    pub(super) now: FleetTime,
+    pub(super) policy: &'a Policy,
+}
+
+impl Entry<'_> {
+    /// Until when a ticket that exists now can be valid.
+    fn tickets_end(&self) -> FleetTime {
+        self.now.after(self.policy.ticket_max).after(self.policy.session_max)
+    }
+}
+
+/// A second beyond the life of a grant, so that the leader's own delays are covered too.
+const BLOCK_SLACK: std::time::Duration = std::time::Duration::from_secs(1);
+
+impl Pool {
+    /// Slots that are live, ending or promised.
+    #[must_use]
+    pub fn occupied(&self) -> u32 {
+        let ending: u32 = self.ending.iter().map(|ending| ending.slots).sum();
+        let promised: u32 = self.blocks.values().map(|block| block.remaining).sum();
+        self.live_slots.saturating_add(ending).saturating_add(promised)
+    }
+
+    /// Slots of `capacity` that are free.
+    #[must_use]
+    pub fn free(&self, capacity: u32) -> u32 {
+        capacity.saturating_sub(self.occupied())
+    }
+
+    /// The live set.
+    #[must_use]
+    pub fn live(&self) -> &LiveSet {
+        &self.live
+    }
+
+    /// The rate credit at `now`.
+    #[must_use]
+    pub fn credit(&self, now: FleetTime, per_sec: u32) -> RateCredit {
+        self.rate.at(now, per_sec)
+    }
+
+    /// A block, while any of its slots counts.
+    #[must_use]
+    pub fn block(&self, id: BlockId) -> Option<&Block> {
+        self.blocks.get(&id)
+    }
+
+    /// When something in the pool is over by itself: a pass, a guard, a block.
+    #[must_use]
+    pub fn next_change(&self) -> Option<FleetTime> {
+        let pass = self.expiring.first().map(|(expires, _)| *expires);
+        let ending = self.ending.iter().map(|ending| ending.free_by).min();
+        let block = self.blocks.values().map(block_over).min();
+        [pass, ending, block].into_iter().flatten().min()
+    }
+
+    /// The log index of the newest ended session whose slot waits for acknowledgement.
+    #[must_use]
+    pub fn awaits_acknowledgement(&self) -> Option<LogIndex> {
+        self.ending.iter().map(|ending| ending.index).max()
+    }
+
+    pub(super) fn tick(
+        &mut self,
+        entry: Entry<'_>,
+        tick: &EventTick,
+        acknowledged: LogIndex,
+        changes: &mut Vec<LiveChange>,
+    ) -> Option<Reserved> {
+        tick.settle.iter().for_each(|settle| self.settle(entry, settle, changes));
+        tick.extend.iter().for_each(|extend| self.extend(entry, extend, changes));
+        tick.revoke.iter().for_each(|id| self.revoke(entry, *id, changes));
+        tick.returned.iter().for_each(|returned| self.take_back(*returned));
+        self.expire(entry, changes);
+        self.release(entry.now, acknowledged);
+        self.live.index = entry.index;
+        self.reserve(entry, tick.reserve)
+    }
+
+    fn settle(&mut self, entry: Entry<'_>, settle: &Settle, changes: &mut Vec<LiveChange>) {
+        for mint in &settle.mints {
+            self.settle_mint(entry, settle, mint, changes);
+        }
+        if let (Some(given), Some(block)) = (settle.closed, self.blocks.get_mut(&settle.block)) {
+            block.close(settle.run, given);
+        }
+    }
+
+    fn settle_mint(&mut self, entry: Entry<'_>, settle: &Settle, mint: &Mint, changes: &mut Vec<LiveChange>) {
+        let Some(block) = self.blocks.get_mut(&settle.block) else { return };
+        let expires = mint.expires.min(block.dead_at);
+        if block.settle(settle.run, mint.number, mint.pass, mint.weight) != Settling::New {
+            return;
+        }
+        let at = Coordinates { block: settle.block, run: settle.run, number: mint.number };
+        if self.live.is_consumed(mint.pass) {
+            self.end(entry, expires, mint.weight);
+        } else if let Some(known) = self.live.pass(mint.pass).copied() {
+            let later = known.claim.is_none() && expires > known.expires;
+            if later {
+                self.put_live(entry, mint.pass, LivePass { expires, ..known }, changes);
+            }
+        } else {
+            let pass = LivePass { at, expires, claim: None, weight: mint.weight };
+            self.put_live(entry, mint.pass, pass, changes);
+        }
+    }
+
+    /// First use or renewal: design §3 *First use and renewal*. Whatever is refused changes nothing.
+    fn extend(&mut self, entry: Entry<'_>, extend: &Extend, changes: &mut Vec<LiveChange>) {
+        if self.live.is_consumed(extend.pass) {
+            return;
+        }
+        let settling = self
+            .blocks
+            .get_mut(&extend.at.block)
+            .map(|block| block.settle(extend.at.run, extend.at.number, extend.pass, extend.weight));
+        let known = self.live.pass(extend.pass).copied();
+        let shown = match (known, settling) {
+            (Some(known), _) => known,
+            (None, Some(Settling::New)) => {
+                LivePass { at: extend.at, expires: extend.expires, claim: None, weight: extend.weight }
+            }
+            (None, _) => return,
+        };
+        if entry.now >= shown.expires {
+            if known.is_none() {
+                self.put_live(entry, extend.pass, shown, changes);
+            }
+            return;
+        }
+        let started = shown.claim.map_or(entry.now, |claim| claim.started);
+        let ceiling = started.after(entry.policy.session_max);
+        let wanted = entry.now.after(entry.policy.session_ttl).min(ceiling);
+        // What was acknowledged once may be in use anywhere: it is never shortened.
+        let expires = wanted.max(shown.expires);
+        let claim = Some(Claim { started, index: entry.index });
+        self.put_live(entry, extend.pass, LivePass { expires, claim, ..shown }, changes);
+    }
+
+    pub(super) fn revoke(&mut self, entry: Entry<'_>, id: TicketId, changes: &mut Vec<LiveChange>) {
+        if self.live.is_consumed(id) {
+            return;
+        }
+        if let Some(pass) = self.live.pass(id).copied() {
+            self.expiring.remove(&(pass.expires, id));
+            self.live_slots -= pass.weight.slots();
+            self.end(entry, pass.expires, pass.weight);
+        }
+        self.record(entry, LiveChange::Consumed(id, entry.tickets_end()), changes);
+    }
+
+    fn take_back(&mut self, returned: Returned) {
+        if let Some(block) = self.blocks.get_mut(&returned.block) {
+            block.take_back(returned.slots);
+        }
+    }
+
+    fn expire(&mut self, entry: Entry<'_>, changes: &mut Vec<LiveChange>) {
+        while let Some((expires, id)) = self.expiring.first().copied() {
+            if expires > entry.now {
+                break;
+            }
+            self.expiring.pop_first();
+            let Some(pass) = self.live.pass(id).copied() else { continue };
+            self.live_slots -= pass.weight.slots();
+            self.end(entry, expires, pass.weight);
+            let one_more_turn = pass.claim.is_none() && !self.live.is_unclaimed_once(id);
+            let change = if one_more_turn {
+                LiveChange::Unclaimed(id, entry.tickets_end())
+            } else {
+                LiveChange::Consumed(id, entry.tickets_end())
+            };
+            self.record(entry, change, changes);
+        }
+    }
+
+    /// Frees the slots of sessions that every edge knows to be over, and of blocks that nobody can spend from.
+    fn release(&mut self, now: FleetTime, acknowledged: LogIndex) {
+        self.ending.retain(|ending| ending.index > acknowledged && ending.free_by > now);
+        self.blocks.retain(|_, block| block.remaining > 0 && block_over(block) > now);
+    }
+
+    fn reserve(&mut self, entry: Entry<'_>, wanted: u32) -> Option<Reserved> {
+        let per_sec = entry.policy.max_admit_per_sec.get();
+        let credit = self.rate.at(entry.now, per_sec);
+        let slots = wanted.min(self.free(entry.policy.capacity.get())).min(credit.slots());
+        if slots == 0 {
+            return None;
+        }
+        self.rate = credit.spend(slots);
+        let block = BlockId(self.next_block);
+        self.next_block += 1;
+        let exp_max = entry.now.after(GRANT_LIFE).after(BLOCK_SLACK).after(entry.policy.pass_claim);
+        self.blocks.insert(block, Block::new(slots, exp_max));
+        Some(Reserved { block, slots, exp_max })
+    }
+
+    /// Ends every session: the event is gone.
+    pub(super) fn end_all(&mut self, entry: Entry<'_>, changes: &mut Vec<LiveChange>) {
+        let ids: Vec<_> = self.live.passes().map(|(id, _)| *id).collect();
+        ids.into_iter().for_each(|id| self.revoke(entry, id, changes));
+    }
+
+    pub(super) fn forget_before(&mut self, now: FleetTime) {
+        self.live.forget_before(now);
+    }
+
+    fn put_live(&mut self, entry: Entry<'_>, id: TicketId, pass: LivePass, changes: &mut Vec<LiveChange>) {
+        match self.live.pass(id) {
+            Some(known) => {
+                self.expiring.remove(&(known.expires, id));
+            }
+            None => self.live_slots += pass.weight.slots(),
+        }
+        self.expiring.insert((pass.expires, id));
+        self.record(entry, LiveChange::Live(id, pass), changes);
+    }
+
+    fn end(&mut self, entry: Entry<'_>, expires: FleetTime, weight: Weight) {
+        let free_by = expires.after(RELEASE_GUARD);
+        self.ending.push(Ending { index: entry.index, free_by, slots: weight.slots() });
+    }
+
+    fn record(&mut self, entry: Entry<'_>, change: LiveChange, changes: &mut Vec<LiveChange>) {
+        self.live.apply(entry.index, &change);
+        changes.push(change);
+    }
+}
+
+fn block_over(block: &Block) -> FleetTime {
+    block.dead_at.after(RELEASE_GUARD)
+}

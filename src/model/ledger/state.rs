@@ -1,0 +1,197 @@
+//! The replicated state, and the pure function that applies an entry to it.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::command::{Change, ChangeKind, Command, Span, Tick};
+use super::event::{Event, EventOutcome, first_submission};
+use super::keys::Keys;
+use super::live::LiveChange;
+use super::outcome::{ChangeApplied, ChangeError, ChangeOutcome, Outcome, Registration, Step};
+use crate::model::ids::{EventId, LedgerEpoch, LineId, LogIndex, NodeRun, PoolId};
+use crate::model::policy::{Fields, Policy};
+use crate::model::presence::merge_span;
+use crate::model::time::FleetTime;
+
+/// Everything that the control log decides. The same entries make the same state on every controller.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct State {
+    /// The last applied entry.
+    pub index: LogIndex,
+    /// The life of this ledger; `None` until it is founded.
+    pub epoch: Option<LedgerEpoch>,
+    /// Fleet time of the last entry that carried one.
+    pub now: FleetTime,
+    /// The runs that may hold a live set.
+    pub runs: BTreeMap<NodeRun, RunState>,
+    /// Forgiven spans, merged.
+    pub spans: Vec<Span>,
+    /// The signing keys.
+    pub keys: Keys,
+    /// The events.
+    pub events: BTreeMap<EventId, Event>,
+    next_sweep: FleetTime,
+}
+
+/// A registered run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunState {
+    /// Where in the log it was registered.
+    pub registered: LogIndex,
+    /// When it was last heard, to about a minute.
+    pub heard: FleetTime,
+}
+
+/// How often what is over is looked for in the sets that keep ids.
+const SWEEP: Duration = Duration::from_secs(60);
+
+/// What the overlap of keys covers beyond sessions and heartbeats.
+const KEY_MARGIN: Duration = Duration::from_secs(600);
+
+impl State {
+    /// Applies the entry at `index`; an index that is not beyond the last applied one changes nothing.
+    pub fn apply(&mut self, index: LogIndex, command: &Command) -> Outcome {
+        let mut outcome = Outcome { index, ..Outcome::default() };
+        if index > self.index {
+            self.index = index;
+            self.apply_command(command, &mut outcome);
+        }
+        outcome
+    }
+
+    fn apply_command(&mut self, command: &Command, outcome: &mut Outcome) {
+        let step = match command {
+            Command::Batch(commands) => {
+                commands.iter().for_each(|command| self.apply_command(command, outcome));
+                return;
+            }
+            Command::Found { epoch, now, key } => {
+                if self.epoch.is_none() {
+                    self.epoch = Some(*epoch);
+                    self.pass_time(*now);
+                    self.keys.add(outcome.index, *now, key, Duration::ZERO);
+                }
+                Step::Founded
+            }
+            Command::Register { run, now } => Step::Registered(self.register(outcome.index, *run, *now)),
+            Command::Tick(tick) => Step::Ticked(self.tick(tick, outcome)),
+            Command::Change(change) => Step::Changed(self.change(change, outcome)),
+            Command::RotateKey { now, key } => {
+                self.pass_time(*now);
+                let overlap =
+                    self.longest(|policy| policy.session_ttl + 2 * policy.heartbeat_ttl) + KEY_MARGIN;
+                Step::Rotated(self.keys.add(outcome.index, self.now, key, overlap))
+            }
+        };
+        outcome.steps.push(step);
+    }
+
+    fn register(&mut self, index: LogIndex, run: NodeRun, now: FleetTime) -> Registration {
+        self.pass_time(now);
+        let of_node = |known: &&NodeRun| known.node == run.node;
+        if self.runs.keys().filter(of_node).any(|known| known.generation >= run.generation) {
+            return Registration::Outdated;
+        }
+        // A node holds its data directory alone, so a new run proves that the old ones serve nobody any more.
+        self.runs.retain(|known, _| known.node != run.node);
+        self.runs.insert(run, RunState { registered: index, heard: self.now });
+        Registration::Accepted
+    }
+
+    fn tick(&mut self, tick: &Tick, outcome: &mut Outcome) -> Vec<EventOutcome> {
+        self.pass_time(tick.now);
+        let index = outcome.index;
+        for (run, heard) in &tick.heard {
+            if let Some(state) = self.runs.get_mut(run) {
+                state.heard = state.heard.max(*heard);
+            }
+        }
+        self.runs.retain(|run, _| !tick.ended.contains(run));
+        tick.spans.iter().for_each(|span| self.forgive(index, *span));
+        self.keys.acknowledge(index, self.now, tick.acknowledged);
+        let mut outcomes = Vec::new();
+        for event_tick in &tick.events {
+            let Some(event) = self.events.get_mut(&event_tick.event) else { continue };
+            let mut changes = Vec::new();
+            let reserved = event.tick(index, self.now, event_tick, tick.acknowledged, &mut changes);
+            keep(outcome, &event_tick.event, changes);
+            let event = event_tick.event.clone();
+            outcomes.push(EventOutcome { event, pool: PoolId::default(), line: LineId::default(), reserved });
+        }
+        self.sweep(index);
+        outcomes
+    }
+
+    fn forgive(&mut self, index: LogIndex, span: Span) {
+        if span.node.is_none() {
+            self.keys.extend(index, span.to.since(span.from));
+        }
+        merge_span(&mut self.spans, span);
+    }
+
+    fn change(&mut self, change: &Change, outcome: &mut Outcome) -> Result<ChangeApplied, ChangeError> {
+        self.pass_time(change.now);
+        let current = self.events.get(&change.event).map(|event| event.version);
+        if change.if_match.is_some_and(|seen| Some(seen) != current) {
+            return Err(current.map_or(ChangeError::NoSuchEvent, ChangeError::VersionMismatch));
+        }
+        let Some(event) = self.events.get_mut(&change.event) else {
+            return self.create(outcome.index, change);
+        };
+        let mut changes = Vec::new();
+        let applied = event.change(outcome.index, self.now, &change.kind, change.entropy, &mut changes);
+        keep(outcome, &change.event, changes);
+        if matches!(&applied, Ok(ChangeApplied { outcome: ChangeOutcome::Deleted, .. })) {
+            self.events.remove(&change.event);
+        }
+        applied
+    }
+
+    fn create(&mut self, index: LogIndex, change: &Change) -> Result<ChangeApplied, ChangeError> {
+        let fields = match &change.kind {
+            ChangeKind::Put(fields) => fields,
+            ChangeKind::Submit(submission) => &submission.fields,
+            _ => return Err(ChangeError::NoSuchEvent),
+        };
+        let policy = Policy::from_fields(fields).map_err(ChangeError::Faults)?;
+        let mut event = Event::new(index, self.now, fields.clone(), policy, change.entropy);
+        let mut merged = None;
+        if let ChangeKind::Submit(submission) = &change.kind {
+            event.submissions.merge(&mut Fields::default(), submission);
+            event.submissions.by_anyone = submission.fields.clone();
+            merged = Some(first_submission(fields));
+        }
+        let version = event.version;
+        self.events.insert(change.event.clone(), event);
+        Ok(ChangeApplied { version, outcome: ChangeOutcome::Created, merged })
+    }
+
+    /// Drops what nothing valid refers to any more; ids are looked for once a minute.
+    fn sweep(&mut self, index: LogIndex) {
+        if self.now < self.next_sweep {
+            return;
+        }
+        let now = self.now;
+        self.next_sweep = now.after(SWEEP);
+        self.events.values_mut().for_each(|event| event.pool.forget_before(now));
+        self.keys.forget_before(index, now);
+        let spans_kept = 2 * self.longest(|policy| policy.heartbeat_ttl.max(policy.ticket_max));
+        self.spans.retain(|span| span.to.after(spans_kept) > now);
+        let session_max = self.longest(|policy| policy.session_max);
+        self.runs.retain(|_, run| run.heard.after(session_max).after(SWEEP) > now);
+    }
+
+    fn longest(&self, of: impl Fn(&Policy) -> Duration) -> Duration {
+        self.events.values().map(|event| of(&event.policy)).max().unwrap_or_default()
+    }
+
+    fn pass_time(&mut self, now: FleetTime) {
+        self.now = self.now.max(now);
+    }
+}
+
+fn keep(outcome: &mut Outcome, event: &EventId, changes: Vec<LiveChange>) {
+    outcome.live.extend(changes.into_iter().map(|change| (event.clone(), change)));
+}
