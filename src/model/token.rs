@@ -1,1 +1,0 @@
-//! Signed tokens: tickets, passes and ids of tickets to be.
