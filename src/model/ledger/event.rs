@@ -12,7 +12,7 @@ use super::log::{Decision, EventLog};
 use super::outcome::{ChangeApplied, ChangeError, ChangeOutcome};
 use super::pool::{Entry, Pool, Reserved};
 use crate::model::ids::{EventId, LineId, LogIndex, PoolId};
-use crate::model::policy::{Fields, Merged, Policy, Submissions};
+use crate::model::policy::{Fields, Policy, Submissions};
 use crate::model::time::FleetTime;
 
 /// An event as the log knows it.
@@ -182,9 +182,4 @@ fn derive(entropy: [u8; 32], purpose: &str) -> [u8; 32] {
     hash.update(entropy);
     hash.update(purpose.as_bytes());
     hash.finalize().into()
-}
-
-/// The first submission of an event: everything it says takes effect.
-pub(super) fn first_submission(fields: &Fields) -> Merged {
-    Merged { applied: fields.0.keys().cloned().collect(), overridden: Vec::new() }
 }

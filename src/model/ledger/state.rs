@@ -6,12 +6,12 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::command::{Change, ChangeKind, Command, Span, Tick};
-use super::event::{Event, EventOutcome, first_submission};
+use super::event::{Event, EventOutcome};
 use super::keys::Keys;
 use super::live::LiveChange;
 use super::outcome::{ChangeApplied, ChangeError, ChangeOutcome, Outcome, Registration, Step};
 use crate::model::ids::{EventId, LedgerEpoch, LineId, LogIndex, NodeRun, PoolId};
-use crate::model::policy::{Fields, Policy};
+use crate::model::policy::Policy;
 use crate::model::presence::merge_span;
 use crate::model::time::FleetTime;
 
@@ -159,9 +159,7 @@ impl State {
         let mut event = Event::new(index, self.now, fields.clone(), policy, change.entropy);
         let mut merged = None;
         if let ChangeKind::Submit(submission) = &change.kind {
-            event.submissions.merge(&mut Fields::default(), submission);
-            event.submissions.by_anyone = submission.fields.clone();
-            merged = Some(first_submission(fields));
+            merged = Some(event.submissions.found(submission));
         }
         let version = event.version;
         self.events.insert(change.event.clone(), event);

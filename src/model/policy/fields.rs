@@ -3,8 +3,11 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
-/// Fields of an event by name, each value as JSON text in canonical form.
+/// Fields of an event by name, each value as JSON text in canonical form (object keys sorted).
+///
+/// Text and not a typed struct, because what is merged and kept in the log is exactly what was stated, field by field.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fields(pub BTreeMap<String, String>);
 
@@ -17,12 +20,35 @@ pub struct Fault {
     pub problem: String,
 }
 
-impl super::Policy {
-    /// The policy that fields make.
-    ///
-    /// # Errors
-    /// All faults of all fields at once.
-    pub fn from_fields(_fields: &Fields) -> Result<Self, Vec<Fault>> {
-        Err(Vec::new())
+impl std::fmt::Display for Fault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}", self.path, self.problem)
+    }
+}
+
+impl From<Map<String, Value>> for Fields {
+    fn from(map: Map<String, Value>) -> Self {
+        // `serde_json::Map` is a BTreeMap here, so the text of equal values is equal.
+        Self(map.into_iter().map(|(name, value)| (name, value.to_string())).collect())
+    }
+}
+
+impl Fields {
+    /// The fields as JSON values; text that is no JSON becomes a string.
+    #[must_use]
+    pub fn to_map(&self) -> Map<String, Value> {
+        let value = |text: &str| serde_json::from_str(text).unwrap_or_else(|_| Value::from(text));
+        self.0.iter().map(|(name, text)| (name.clone(), value(text))).collect()
+    }
+
+    /// One field.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str)
+    }
+
+    /// Sets one field.
+    pub fn set(&mut self, name: &str, value: &Value) {
+        self.0.insert(name.to_owned(), value.to_string());
     }
 }

@@ -2,6 +2,10 @@
 
 mod fields;
 mod merge;
+mod parse;
+mod read;
+#[cfg(test)]
+mod tests;
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -153,7 +157,7 @@ pub struct Policy {
     pub pass_claim: Duration,
     /// `claim_hold_s`: how long a hidden page may hold its turn (600).
     pub claim_hold: Duration,
-    /// `heartbeat_ttl_s`: a ticket that is silent for this long is dropped, 10..=3600 (90).
+    /// `heartbeat_ttl_s`: a ticket that is silent for this long is dropped, 4..=3600 (90).
     pub heartbeat_ttl: Duration,
     /// `ticket_max_s`: the age at which a ticket ends (86,400).
     pub ticket_max: Duration,

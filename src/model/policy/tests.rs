@@ -1,0 +1,86 @@
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::model::time::FleetTime;
+
+fn fields(value: Value) -> Fields {
+    let Value::Object(map) = value else { panic!("an object") };
+    Fields::from(map)
+}
+
+fn faults(value: Value) -> Vec<Fault> {
+    Policy::from_fields(&fields(value)).expect_err("at fault")
+}
+
+#[test]
+fn what_is_left_out_has_its_default() {
+    let policy = Policy::from_fields(&fields(json!({"capacity": 8000, "max_admit_per_sec": 25}))).unwrap();
+    assert_eq!(policy.ordering, Ordering::BucketedRandom);
+    assert_eq!(policy.bucket, Duration::from_secs(60));
+    assert_eq!(policy.heartbeat_window(), Duration::from_secs(45));
+    assert_eq!(policy.queue_limit, None);
+    let fifo = json!({"capacity": 1, "max_admit_per_sec": 1, "ordering": "fifo", "queue_limit": 0});
+    assert_eq!(Policy::from_fields(&fields(fifo)).unwrap().bucket, Duration::from_secs(1));
+}
+
+#[test]
+fn every_fault_is_told_at_once_with_its_path() {
+    let found = faults(json!({
+        "capacity": 0,
+        "orderin": "fifo",
+        "match": [{"host": "a.example"}, {"host": "a b", "path": "buy"}],
+        "schedule": {"prequeue_at": "tomorrow", "opens_at": "2027-01-01T00:00:00Z", "closes_at": "2026-01-01T00:00:00Z"},
+        "bypass": [{"networks": ["10.0.0.0/8", "x"]}],
+        "cookie": {"domain": "co.uk"},
+        "session_ttl_s": 700, "session_max_s": 600,
+        "challenge": {"kind": "turnstile"},
+        "paused": "yes",
+    }));
+    let mut paths: Vec<_> = found.iter().map(|fault| fault.path.as_str()).collect();
+    paths.sort_unstable();
+    let wanted = [
+        "bypass[0].networks[1]",
+        "capacity",
+        "challenge.kind",
+        "cookie.domain",
+        "match[1].host",
+        "match[1].path",
+        "max_admit_per_sec",
+        "orderin",
+        "paused",
+        "schedule.closes_at",
+        "schedule.prequeue_at",
+        "session_max_s",
+    ];
+    assert_eq!(paths, wanted);
+}
+
+#[test]
+fn times_are_read_with_an_offset_or_a_zone() {
+    let at = |text: &str| {
+        let value = json!({"capacity": 1, "max_admit_per_sec": 1, "schedule": {"opens_at": text}});
+        Policy::from_fields(&fields(value)).map(|policy| policy.schedule.opens_at)
+    };
+    let noon = Ok(Some(FleetTime::from_unix_seconds(1_793_534_400)));
+    assert_eq!(at("2026-11-01T12:00:00Z"), noon);
+    assert_eq!(at("2026-11-01T13:00:00+01:00"), noon);
+    assert_eq!(at("2026-11-01T13:00:00[Europe/Paris]"), noon);
+    assert!(at("2026-11-01T12:00:00").is_err());
+}
+
+#[test]
+fn fields_are_canonical_so_that_equal_values_are_equal_text() {
+    let one = fields(json!({"cookie": {"same_site": "lax", "domain": "example.com"}}));
+    let other =
+        fields(serde_json::from_str(r#"{"cookie":{"domain":"example.com",  "same_site":"lax"}}"#).unwrap());
+    assert_eq!(one, other);
+    assert_eq!(fields(Value::Object(one.to_map())), one);
+}
+
+#[test]
+fn a_policy_that_matches_nothing_warns() {
+    let policy = Policy::from_fields(&fields(json!({"capacity": 1, "max_admit_per_sec": 1}))).unwrap();
+    assert!(policy.warnings().iter().any(|warning| warning.contains("`match`")));
+}
