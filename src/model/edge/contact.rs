@@ -1,0 +1,78 @@
+//! How well an edge hears the leader.
+
+use crate::model::exchange::Pulse;
+use crate::model::ids::Term;
+use crate::model::time::{BootTime, FRESH, FleetBounds, FleetTime, ISOLATION};
+
+/// How well an edge hears the leader.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Contact {
+    /// The last pulse answers a report sent at most three ticks ago: joins are keyed, passes are minted.
+    Fresh,
+    /// It does not, but the stream may be alive: what needs the leader waits.
+    Stale,
+    /// No pulse for so long that the edge is cut off.
+    CutOff,
+}
+
+/// What an edge remembers of the pulses that it took.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Link {
+    bounds: FleetBounds,
+    newest: Option<(Term, u64)>,
+    answered: u64,
+    echo: BootTime,
+    round_trip_ms: u64,
+}
+
+impl Link {
+    /// Takes a pulse received at `now`; `false`, and nothing changed, if a newer one was taken before.
+    pub fn take(&mut self, pulse: &Pulse, now: BootTime) -> bool {
+        let number = (pulse.term, pulse.number);
+        if self.newest.is_some_and(|newest| number <= newest) {
+            return false;
+        }
+        self.newest = Some(number);
+        self.bounds.take(pulse.now, pulse.echo);
+        self.answered = self.answered.max(pulse.report);
+        self.echo = self.echo.max(pulse.echo);
+        let measured = now.since(pulse.echo);
+        self.round_trip_ms = (self.round_trip_ms * 7 + crate::model::time::as_millis(measured)) / 8;
+        true
+    }
+
+    /// How well the leader is heard at `now`.
+    #[must_use]
+    pub fn contact(&self, now: BootTime) -> Contact {
+        let silence = now.since(self.echo);
+        match self.newest {
+            Some(_) if silence <= FRESH => Contact::Fresh,
+            Some(_) if silence <= ISOLATION => Contact::Stale,
+            _ => Contact::CutOff,
+        }
+    }
+
+    /// The latest that fleet time can be at `now`.
+    #[must_use]
+    pub fn upper(&self, now: BootTime) -> FleetTime {
+        self.bounds.upper(now)
+    }
+
+    /// The term and number of the newest pulse.
+    #[must_use]
+    pub fn newest(&self) -> Option<(Term, u64)> {
+        self.newest
+    }
+
+    /// The newest report that a pulse has answered.
+    #[must_use]
+    pub fn answered(&self) -> u64 {
+        self.answered
+    }
+
+    /// How long an answer takes, smoothed, in milliseconds.
+    #[must_use]
+    pub fn round_trip_ms(&self) -> u64 {
+        self.round_trip_ms
+    }
+}

@@ -1,0 +1,162 @@
+//! What a ticket comes to when its visitor asks.
+
+use std::time::Duration;
+
+use super::contact::Contact;
+use crate::model::estimate::Standing;
+use crate::model::ids::LineEpoch;
+use crate::model::ledger::{LivePass, LiveSet, Span};
+use crate::model::order::{BucketStart, Draws, OrderKey};
+use crate::model::policy::Policy;
+use crate::model::presence::{ends, is_too_old};
+use crate::model::time::FleetTime;
+use crate::model::token::Ticket;
+
+/// What an edge knows of an event at one moment.
+#[derive(Clone, Copy, Debug)]
+pub struct Scene<'a> {
+    /// The policy.
+    pub policy: &'a Policy,
+    /// The line's epoch.
+    pub line: LineEpoch,
+    /// The live set.
+    pub live: &'a LiveSet,
+    /// What draws are made with.
+    pub draws: &'a Draws,
+    /// Tickets below it are called.
+    pub watermark: OrderKey,
+    /// The newest bucket that joins are keyed by; `None`: no bucket is open.
+    pub open_bucket: Option<BucketStart>,
+    /// Forgiven spans.
+    pub spans: &'a [Span],
+    /// How well the leader is heard.
+    pub contact: Contact,
+    /// The latest that fleet time can be.
+    pub now: FleetTime,
+}
+
+/// Why a ticket has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Ending {
+    /// A heartbeat was missed.
+    MissedHeartbeat,
+    /// It is older than `ticket_max_s`.
+    TooOld,
+    /// The line was reset.
+    Reset,
+    /// Its session has ended, or its turn was missed twice.
+    Used,
+    /// Its turn was held for too long.
+    MissedTurn,
+}
+
+/// What a ticket comes to.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Judgement {
+    /// It has ended.
+    Ended(Ending),
+    /// It has turned into this pass already.
+    Admitted(LivePass),
+    /// Called: a pass may be minted for it.
+    Called,
+    /// In line, here.
+    Waiting(Standing, Option<OrderKey>),
+    /// In line, without a key yet.
+    Unkeyed,
+}
+
+/// Judges a ticket whose signature holds. An edge without a fresh pulse ends no ticket.
+#[must_use]
+pub fn judge(ticket: &Ticket, scene: &Scene<'_>) -> Judgement {
+    if ticket.line < scene.line {
+        return Judgement::Ended(Ending::Reset);
+    }
+    if scene.live.is_consumed(ticket.id) {
+        return Judgement::Ended(Ending::Used);
+    }
+    if let Some(pass) = scene.live.pass(ticket.id).filter(|pass| pass.expires > scene.now) {
+        return Judgement::Admitted(*pass);
+    }
+    if let Some(ending) = ended_by_time(ticket, scene) {
+        return Judgement::Ended(ending);
+    }
+    match OrderKey::of(ticket.base, ticket.id, scene.draws) {
+        Some(key) if key < scene.watermark => Judgement::Called,
+        Some(key) => Judgement::Waiting(standing(key, scene), Some(key)),
+        None => match ticket.base {
+            crate::model::order::KeyBase::Drawn { bucket, .. } => {
+                Judgement::Waiting(Standing::Within(bucket), None)
+            }
+            _ => Judgement::Unkeyed,
+        },
+    }
+}
+
+fn ended_by_time(ticket: &Ticket, scene: &Scene<'_>) -> Option<Ending> {
+    if scene.contact != Contact::Fresh {
+        return None;
+    }
+    let (policy, now) = (scene.policy, scene.now);
+    let node = Some(ticket.refreshed_by);
+    if ends(ticket.last_seen, now, policy.heartbeat_ttl, scene.spans, node) {
+        return Some(Ending::MissedHeartbeat);
+    }
+    let issued = FleetTime::from_unix_seconds(ticket.issued.into());
+    is_too_old(issued, now, policy.ticket_max, scene.spans).then_some(Ending::TooOld)
+}
+
+/// Inside a bucket that is still open the place is not told: nobody can shop for a good draw.
+fn standing(key: OrderKey, scene: &Scene<'_>) -> Standing {
+    use crate::model::policy::Ordering;
+    let drawn = scene.policy.ordering == Ordering::BucketedRandom;
+    if drawn && scene.open_bucket.is_some_and(|open| key.bucket() >= open) {
+        Standing::Within(key.bucket())
+    } else {
+        Standing::At(key)
+    }
+}
+
+/// Whether a called visitor takes the turn or holds it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Holding {
+    /// Takes it as soon as a slot is there.
+    Asks,
+    /// A hidden page: keeps it for later.
+    Holds,
+}
+
+/// What stands in the way of a called visitor at this moment: such time does not count against a held turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TurnClock {
+    /// Nothing: the turn could be taken.
+    Runs,
+    /// There is no leader, no free slot, or no permission to mint.
+    Stands,
+}
+
+/// Brings the ticket's record of its turn up to date and says by when it must be taken; `None`: it was missed.
+///
+/// The record begins with the first offer, which is an answer to a visitor who holds; who asks was offered nothing.
+pub fn turn(
+    ticket: &mut Ticket,
+    holding: Holding,
+    clock: TurnClock,
+    claim_hold: Duration,
+    now: FleetTime,
+) -> Option<FleetTime> {
+    let seconds = u32::try_from(now.unix_seconds()).unwrap_or(u32::MAX);
+    if ticket.offered_at == 0 {
+        if holding == Holding::Asks {
+            return Some(now.after(claim_hold));
+        }
+        ticket.offered_at = seconds;
+        ticket.excused = 0;
+    } else if clock == TurnClock::Stands {
+        let since = ticket.excused_at.max(ticket.offered_at);
+        ticket.excused = ticket.excused.saturating_add(seconds.saturating_sub(since));
+    }
+    ticket.excused_at = seconds;
+    let offered = FleetTime::from_unix_seconds(ticket.offered_at.into());
+    let claim_by = offered.after(claim_hold).after(Duration::from_secs(ticket.excused.into()));
+    (now < claim_by).then_some(claim_by)
+}
