@@ -1,0 +1,14 @@
+//! Rushes a waiting room with simulated visitors, and judges what they saw from outside: nothing here shares code with
+//! what it judges.
+
+pub mod admin;
+pub mod check;
+pub mod clock;
+pub mod dice;
+pub mod history;
+
+pub mod origin;
+pub mod rush;
+pub mod token;
+pub mod visitor;
+pub mod wire;

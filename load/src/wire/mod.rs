@@ -1,0 +1,7 @@
+//! A plain HTTP/1.1 client that keeps connections alive, over TCP or TLS.
+
+mod connection;
+mod site;
+
+pub use connection::{Answer, Connection, Lost};
+pub use site::{Site, SiteError};
