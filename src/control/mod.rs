@@ -1,5 +1,1 @@
-//! The control log: openraft over one redb file, and the loop that leads.
-
-mod storage;
-
-pub use storage::OpenError;
+//! The control log: openraft over redb, the proposer, the leader's loop.

@@ -81,6 +81,14 @@ pub struct Tick {
     pub events: Vec<EventTick>,
 }
 
+impl Tick {
+    /// Whether the tick changes nothing, and is not worth an entry.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.heard.is_empty() && self.ended.is_empty() && self.spans.is_empty() && self.events.is_empty()
+    }
+}
+
 /// A time in which a node, or the whole fleet, could not be reached: no ticket ends because of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Span {

@@ -1,17 +1,21 @@
 //! A line: its watermark, its buckets, and the counts that survive a restart.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU16;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::command::{EventTick, Gate, Row};
 use super::log::Decision;
-use crate::model::ids::{LineEpoch, NodeRun};
+use crate::model::ids::{Generation, LineEpoch, NodeId, NodeRun};
 use crate::model::order::{BucketStart, OrderKey};
 use crate::model::policy::Ordering;
 use crate::model::schedule::Schedule;
 use crate::model::time::FleetTime;
+
+/// The least run of all.
+const FIRST_RUN: NodeRun = NodeRun { node: NodeId(NonZeroU16::MIN), generation: Generation(0) };
 
 /// Everything about the line of an event that has to survive.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -95,7 +99,9 @@ impl Line {
         for row in &tick.rows {
             self.state_row(now, ordering, row, tick.watermark);
         }
-        self.rows.retain(|(_, run), _| !tick.drop_rows.contains(run));
+        if !tick.drop_rows.is_empty() {
+            self.rows.retain(|(_, run), _| !tick.drop_rows.contains(run));
+        }
         if let Some(bucket) = tick.bucket {
             decisions.extend(self.set_bucket(bucket).map(Decision::Bucket));
         }
@@ -104,6 +110,11 @@ impl Line {
         }
         if tick.watermark > self.watermark {
             self.watermark = tick.watermark;
+            // Whoever a row counts below the watermark is called: those rows say nothing any more.
+            let first = (self.watermark.bucket(), FIRST_RUN);
+            if self.rows.first_key_value().is_some_and(|(row, _)| *row < first) {
+                self.rows = self.rows.split_off(&first);
+            }
             decisions.push(Decision::Watermark(self.watermark));
         }
         self.admit_pending = self.admit_pending.saturating_sub(tick.admitted);

@@ -47,6 +47,9 @@ pub struct RunState {
 /// How often what is over is looked for in the sets that keep ids.
 const SWEEP: Duration = Duration::from_secs(60);
 
+/// A silence of the log that proves that the fleet was away: the leader tells of the time every minute.
+const LEADERLESS: Duration = Duration::from_secs(120);
+
 /// What the overlap of keys covers beyond sessions and heartbeats.
 const KEY_MARGIN: Duration = Duration::from_secs(600);
 
@@ -70,7 +73,7 @@ impl State {
             Command::Found { epoch, now, key } => {
                 if self.epoch.is_none() {
                     self.epoch = Some(*epoch);
-                    self.pass_time(*now);
+                    self.pass_time(outcome.index, *now);
                     self.keys.add(outcome.index, *now, key, Duration::ZERO);
                 }
                 Step::Founded
@@ -79,7 +82,7 @@ impl State {
             Command::Tick(tick) => Step::Ticked(self.tick(tick, outcome)),
             Command::Change(change) => Step::Changed(self.change(change, outcome)),
             Command::RotateKey { now, key } => {
-                self.pass_time(*now);
+                self.pass_time(outcome.index, *now);
                 let overlap =
                     self.longest(|policy| policy.session_ttl + 2 * policy.heartbeat_ttl) + KEY_MARGIN;
                 Step::Rotated(self.keys.add(outcome.index, self.now, key, overlap))
@@ -89,20 +92,25 @@ impl State {
     }
 
     fn register(&mut self, index: LogIndex, run: NodeRun, now: FleetTime) -> Registration {
-        self.pass_time(now);
+        self.pass_time(index, now);
         let of_node = |known: &&NodeRun| known.node == run.node;
         if self.runs.keys().filter(of_node).any(|known| known.generation >= run.generation) {
             return Registration::Outdated;
         }
         // A node holds its data directory alone, so a new run proves that the old ones serve nobody any more.
+        let before = self.runs.iter().filter(|(known, _)| known.node == run.node);
+        if let Some(from) = before.map(|(_, state)| state.heard).max() {
+            let to = self.now.after(self.longest(|policy| policy.heartbeat_ttl));
+            self.forgive(index, Span { node: Some(run.node), from, to });
+        }
         self.runs.retain(|known, _| known.node != run.node);
         self.runs.insert(run, RunState { registered: index, heard: self.now });
         Registration::Accepted
     }
 
     fn tick(&mut self, tick: &Tick, outcome: &mut Outcome) -> Vec<EventOutcome> {
-        self.pass_time(tick.now);
         let index = outcome.index;
+        self.pass_time(index, tick.now);
         for (run, heard) in &tick.heard {
             if let Some(state) = self.runs.get_mut(run) {
                 state.heard = state.heard.max(*heard);
@@ -132,7 +140,7 @@ impl State {
     }
 
     fn change(&mut self, change: &Change, outcome: &mut Outcome) -> Result<ChangeApplied, ChangeError> {
-        self.pass_time(change.now);
+        self.pass_time(outcome.index, change.now);
         let current = self.events.get(&change.event).map(|event| event.version);
         if change.if_match.is_some_and(|seen| Some(seen) != current) {
             return Err(current.map_or(ChangeError::NoSuchEvent, ChangeError::VersionMismatch));
@@ -185,8 +193,13 @@ impl State {
         self.events.values().map(|event| of(&event.policy)).max().unwrap_or_default()
     }
 
-    fn pass_time(&mut self, now: FleetTime) {
-        self.now = self.now.max(now);
+    /// Moves on to `now`. Whoever leads tells of the time every minute, so in a longer silence nobody led.
+    fn pass_time(&mut self, index: LogIndex, now: FleetTime) {
+        let before = self.now;
+        self.now = before.max(now);
+        if before > FleetTime(0) && now.since(before) > LEADERLESS {
+            self.forgive(index, Span { node: None, from: before, to: now });
+        }
     }
 }
 

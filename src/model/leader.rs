@@ -1,1 +1,0 @@
-//! The leader's side of the exchange: takes reports, plans ticks, writes pulses.

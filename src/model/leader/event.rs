@@ -1,0 +1,479 @@
+//! Leading one event: one tick's changes, the grants that it may hand out, its part of a pulse.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::changes::Changes;
+use super::counts::Counts;
+use super::edges::{Edge, Edges};
+use super::gate::{Doorman, Facts};
+use super::line::{Calls, Pilot, Situation, has_opened, past_everybody, told_buckets};
+use super::rows::Rows;
+use super::share::{Want, split};
+use super::table::table;
+use crate::model::exchange::{EventPulse, Grant, Lottery, Settled, TableRow};
+use crate::model::ids::{EventId, LineEpoch, LogIndex, NodeRun, Term, TicketId};
+use crate::model::ledger::{
+    Event, EventTick, Extend, Gate, Line, LotteryState, Pool, Reserved, Returned, RunState, Settle, Span,
+};
+use crate::model::order::OrderKey;
+use crate::model::pacing::Supply;
+use crate::model::policy::{Mode, Policy};
+use crate::model::time::{BootTime, FleetTime, GRANT_LIFE, TICK};
+
+/// A first use that got no answer is forwarded again after this.
+const EXTEND_AGAIN: Duration = Duration::from_millis(900);
+
+/// The table is made anew at most this often.
+const TABLE_EVERY: Duration = Duration::from_millis(200);
+
+/// The shortest time that a rate of admissions is worked out over.
+const RATE_SPAN_LEAST: f32 = 5.0;
+
+/// The time that edges count admissions over.
+const RATE_SPAN: f32 = 60.0;
+
+/// What is volatile of one event.
+#[derive(Debug)]
+pub(super) struct EventLead {
+    line: LineEpoch,
+    counts: Counts,
+    pilot: Pilot,
+    doorman: Doorman,
+    rows: Rows,
+    pub(super) changes: Changes,
+    /// Who could use the slots that this tick reserves.
+    wants: Vec<Want>,
+    turn: usize,
+    extends: BTreeMap<TicketId, BootTime>,
+    table: Arc<Vec<TableRow>>,
+    table_at: Option<BootTime>,
+    waiting: f64,
+    moving_since: Option<BootTime>,
+    claimed: u32,
+    heartbeat_ttl: Duration,
+}
+
+/// What a tick of one event is planned from.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Scene<'a> {
+    pub(super) id: &'a EventId,
+    pub(super) event: &'a Event,
+    pub(super) spans: &'a [Span],
+    pub(super) registered: &'a BTreeMap<NodeRun, RunState>,
+    pub(super) now: FleetTime,
+    pub(super) boot: BootTime,
+    /// Whether every registered edge has been heard, or has had its time.
+    pub(super) ready: bool,
+    /// Whether edges have acknowledged more than the log knows.
+    pub(super) news: bool,
+}
+
+/// What a plan comes to.
+#[derive(Debug, Default)]
+pub(super) struct Planned {
+    pub(super) tick: Option<EventTick>,
+    pub(super) span: Option<Span>,
+}
+
+/// The sums of what edges said.
+#[derive(Clone, Copy, Debug, Default)]
+struct Heard {
+    asking: u32,
+    held: u32,
+    called: u32,
+    claimed: u32,
+    wants_bucket: bool,
+    put_in_line: bool,
+}
+
+impl EventLead {
+    pub(super) fn new(event: &Event, seen: LogIndex, boot: BootTime) -> Self {
+        Self {
+            line: event.line.epoch,
+            counts: Counts::from_rows(event.line.rows.iter()),
+            pilot: Pilot::begin(&event.line, boot),
+            doorman: Doorman::default(),
+            rows: Rows::begin(boot),
+            changes: Changes::after(seen),
+            wants: Vec::new(),
+            turn: 0,
+            extends: BTreeMap::new(),
+            table: Arc::default(),
+            table_at: None,
+            waiting: 0.0,
+            moving_since: None,
+            claimed: 0,
+            heartbeat_ttl: event.policy.heartbeat_ttl,
+        }
+    }
+
+    pub(super) fn is_of(&self, line: &Line) -> bool {
+        self.line == line.epoch
+    }
+
+    /// Begins a new line of the same event: the live set goes on.
+    pub(super) fn restart(&mut self, event: &Event, boot: BootTime) {
+        let changes = std::mem::replace(&mut self.changes, Changes::after(LogIndex(0)));
+        *self = Self { changes, ..Self::new(event, LogIndex(0), boot) };
+    }
+
+    pub(super) fn plan(&mut self, scene: Scene<'_>, term: Term, edges: &mut Edges) -> Planned {
+        let Scene { id, event, now, boot, .. } = scene;
+        let heard = self.hear(&scene, term, edges);
+        let mut tick = EventTick::nothing(id.clone());
+        tick.watermark = event.line.watermark;
+        self.forward(&scene, edges, &mut tick);
+        self.returned(id, boot, edges, &mut tick);
+        let supply = self.supply(&scene, heard);
+        self.steer(&scene, term, edges, heard, supply, &mut tick);
+        tick.rows.extend(self.rows.due(&event.line, &self.counts, boot));
+        tick.drop_rows = self.rows.outlived(
+            &mut self.counts,
+            scene.registered,
+            edges,
+            &event.policy,
+            scene.spans,
+            now,
+            boot,
+        );
+        self.reserve(&scene, edges, supply, &mut tick);
+        self.remember(&scene, heard, &tick);
+        Planned { tick: self.is_due(&scene, &tick).then_some(tick), span: self.heartbeat_span(&scene) }
+    }
+
+    /// Takes in what new reports say, and sums up what the last ones do.
+    fn hear(&mut self, scene: &Scene<'_>, term: Term, edges: &mut Edges) -> Heard {
+        let mut heard = Heard::default();
+        for (run, edge) in edges {
+            edge.note_grants(scene.id, term);
+            let of_line = |report: &&_| is_of(report, scene.id, self.line);
+            for report in edge.inbox.iter().filter(of_line) {
+                for count in &report.counts {
+                    self.rows.touch(count.bucket, *run);
+                    self.counts.take(*run, count.clone());
+                }
+                let counts_now = self.doorman.heeds(*run, edge, term);
+                heard.wants_bucket |= report.wants_bucket && counts_now;
+                heard.put_in_line |= report.put_in_line && counts_now;
+            }
+            let last = edge.events.get(scene.id).filter(|report| report.line == self.line);
+            if let Some(report) = last.filter(|_| edge.is_heard(scene.boot)) {
+                heard.asking = heard.asking.saturating_add(report.called_asking);
+                heard.held = heard.held.saturating_add(report.held);
+                heard.called = heard.called.saturating_add(report.called_last_minute);
+                heard.claimed = heard.claimed.saturating_add(report.claimed_last_minute);
+            }
+        }
+        self.counts.follow(scene.event.line.watermark);
+        heard
+    }
+
+    /// Puts into the tick what edges report of slots and passes, unless the log has it.
+    fn forward(&mut self, scene: &Scene<'_>, edges: &Edges, tick: &mut EventTick) {
+        let (pool, boot) = (&scene.event.pool, scene.boot);
+        self.extends.retain(|_, at| boot.since(*at) < EXTEND_AGAIN);
+        let mut revoked = BTreeSet::new();
+        for (run, edge) in edges {
+            let Some(report) = edge.events.get(scene.id) else { continue };
+            tick.settle.extend(report.outbox.iter().filter_map(|settle| unsettled(pool, *run, settle)));
+            for extend in &report.extend {
+                let wanted = !self.extends.contains_key(&extend.pass) && is_worth(extend, scene);
+                if wanted {
+                    self.extends.insert(extend.pass, boot);
+                    tick.extend.push(*extend);
+                }
+            }
+            revoked.extend(report.revoke.iter().copied().filter(|pass| !pool.live().is_consumed(*pass)));
+        }
+        tick.revoke = revoked.into_iter().collect();
+    }
+
+    /// Gives back what was reserved and could not be handed over within a tick.
+    fn returned(&mut self, id: &EventId, boot: BootTime, edges: &mut Edges, tick: &mut EventTick) {
+        let stale = edges.values_mut().filter_map(|edge| edge.stale_grants(id, boot, TICK));
+        tick.returned.extend(stale.map(|grant| Returned { block: grant.block, slots: grant.slots }));
+    }
+
+    fn supply(&self, scene: &Scene<'_>, heard: Heard) -> Supply {
+        let policy = &scene.event.policy;
+        let mut supply = Supply {
+            free: scene.event.pool.free(policy.capacity.get()),
+            per_sec: policy.max_admit_per_sec.get(),
+            elapsed: Duration::ZERO,
+            asking: heard.asking,
+            pending: 0.0,
+            called: heard.called,
+            claimed: heard.claimed,
+        };
+        supply.pending = self.pilot.recent.pending(scene.boot, supply.take_up());
+        supply
+    }
+
+    fn steer(
+        &mut self,
+        scene: &Scene<'_>,
+        term: Term,
+        edges: &Edges,
+        heard: Heard,
+        supply: Supply,
+        tick: &mut EventTick,
+    ) {
+        let Scene { event, now, boot, .. } = *scene;
+        let (line, policy) = (&event.line, &*event.policy);
+        let admits = admits(policy, now);
+        let situation = Situation {
+            line,
+            policy,
+            now,
+            boot,
+            wants_bucket: heard.wants_bucket || heard.put_in_line,
+            calls: if admits && scene.ready { Calls::Paced } else { Calls::None },
+            supply,
+        };
+        let steering = self.pilot.steer(situation, &mut self.counts);
+        tick.watermark = steering.watermark;
+        tick.bucket = steering.bucket;
+        tick.admitted = steering.admitted;
+        tick.draw_lottery = steering.draw_lottery;
+        if let Some(settled) = steering.settled {
+            self.rows.close_before(settled, line);
+        }
+        let uncalled = self.counts.waiting(steering.watermark);
+        let called = f64::from(supply.asking) + self.pilot.recent.pending(boot, supply.take_up());
+        self.waiting = uncalled + called;
+        let credit = event.pool.credit(now, policy.max_admit_per_sec.get());
+        let facts = Facts {
+            gate: line.gate,
+            has_opened: has_opened(policy, now),
+            admits: admits && scene.ready,
+            certain: self.counts.first_doubtful(steering.watermark).is_none(),
+            waiting: self.waiting,
+            uncalled,
+            serves: supply.free.min(credit.slots()),
+            free: supply.free,
+            newcomers: heard.put_in_line || heard.wants_bucket,
+            lottery_runs: lottery_runs(line.lottery.as_ref(), policy, now),
+            boot,
+        };
+        let registered = scene.registered;
+        let door =
+            self.doorman.decide(facts, term, edges.iter().filter(|(run, _)| registered.contains_key(run)));
+        tick.gate = door.gate;
+        if door.calls_all {
+            let past = past_everybody(line, policy.ordering, self.pilot.floor(), &self.counts);
+            tick.watermark = tick.watermark.max(past);
+            tick.bucket = Some(None);
+            self.pilot.recent.add(boot, uncalled);
+        }
+        if let Some(Some(bucket)) = tick.bucket {
+            let heard =
+                edges.iter().filter(|(run, edge)| edge.is_heard(boot) && registered.contains_key(run));
+            tick.rows.extend(self.rows.opening(bucket, line, heard.map(|(run, _)| *run)));
+        }
+    }
+
+    /// Asks for slots for those who wait for one, and ahead for the newcomers of the next moment.
+    fn reserve(&mut self, scene: &Scene<'_>, edges: &Edges, supply: Supply, tick: &mut EventTick) {
+        let Scene { id, event, now, boot, .. } = *scene;
+        self.wants.clear();
+        if !admits(&event.policy, now) {
+            return;
+        }
+        let is_open = tick.gate.unwrap_or(event.line.gate) == Gate::Open;
+        let credit = event.pool.credit(now, event.policy.max_admit_per_sec.get());
+        for (run, edge) in edges {
+            let usable = edge.serves(boot) && scene.registered.contains_key(run);
+            let Some(report) = edge.events.get(id).filter(|report| usable && report.line == self.line) else {
+                continue;
+            };
+            let on_their_way = edge.granted_by.contains_key(id) || edge.grants.contains_key(id);
+            let held = if is_open { report.held } else { 0 };
+            let waiting = if on_their_way { 0 } else { report.called_asking.saturating_add(held) };
+            let ahead = if is_open { (report.express_rate.max(0.0) * 0.375).round() as u32 } else { 0 };
+            if waiting + ahead > 0 {
+                self.wants.push(Want { run: *run, waiting, ahead, traffic: edge.traffic(id) });
+            }
+        }
+        let sum = |of: fn(&Want) -> u32| self.wants.iter().map(of).fold(0, u32::saturating_add);
+        let waiting = sum(|want| want.waiting);
+        // Half of the credit is kept for those whom this does not cover.
+        let ahead = sum(|want| want.ahead).min(credit.slots().saturating_sub(waiting) / 2);
+        let frees = supply.free > 0 || frees_slots(&event.pool, tick, now);
+        tick.reserve = if frees { waiting.saturating_add(ahead).min(credit.slots()) } else { 0 };
+    }
+
+    /// Hands what the log reserved to the edges that it was reserved for.
+    pub(super) fn hand_out(&mut self, id: &EventId, reserved: Reserved, boot: BootTime, edges: &mut Edges) {
+        self.turn = self.turn.wrapping_add(1);
+        for (run, slots) in split(reserved.slots, &self.wants, self.turn) {
+            let Some(edge) = edges.get_mut(&run) else { continue };
+            let grant = Grant { block: reserved.block, slots, life: GRANT_LIFE, exp_max: reserved.exp_max };
+            edge.grants.insert(id.clone(), (grant, boot));
+        }
+        self.wants.clear();
+    }
+
+    /// Whether the tick is worth an entry of the log.
+    fn is_due(&self, scene: &Scene<'_>, tick: &EventTick) -> bool {
+        let pool = &scene.event.pool;
+        let changes = EventTick { watermark: OrderKey::default(), ..tick.clone() };
+        changes != EventTick::nothing(scene.id.clone())
+            || tick.watermark > scene.event.line.watermark
+            || pool.next_change().is_some_and(|at| at <= scene.now)
+            || (scene.news && pool.awaits_acknowledgement().is_some())
+    }
+
+    fn remember(&mut self, scene: &Scene<'_>, heard: Heard, tick: &EventTick) {
+        let boot = scene.boot;
+        self.claimed = heard.claimed;
+        if tick.watermark > scene.event.line.watermark {
+            self.moving_since.get_or_insert(boot);
+        } else if scene.event.line.gate == Gate::Open {
+            self.moving_since = None;
+        }
+        if self.table_at.is_none_or(|at| boot.since(at) >= TABLE_EVERY) {
+            self.table_at = Some(boot);
+            let cells = self.counts.coarse_cells(tick.watermark);
+            let uncalled: f64 = cells.iter().map(|cell| cell.waiting).sum();
+            let table = table(tick.watermark, (self.waiting - uncalled).max(0.0), &cells);
+            if *self.table != table {
+                self.table = Arc::new(table);
+            }
+        }
+    }
+
+    /// A shorter `heartbeat_ttl_s` is for those who have been told of it: nobody ends by the old rhythm.
+    fn heartbeat_span(&mut self, scene: &Scene<'_>) -> Option<Span> {
+        let before = std::mem::replace(&mut self.heartbeat_ttl, scene.event.policy.heartbeat_ttl);
+        let shorter = self.heartbeat_ttl < before && scene.event.line.is_in_use();
+        shorter.then(|| Span { node: None, from: scene.now, to: scene.now.after(before) })
+    }
+
+    fn admit_rate(&self, boot: BootTime) -> f32 {
+        let Some(since) = self.moving_since else { return 0.0 };
+        let span = boot.since(since).as_secs_f32().clamp(RATE_SPAN_LEAST, RATE_SPAN);
+        self.claimed as f32 / span
+    }
+
+    pub(super) fn pulse(
+        &mut self,
+        id: &EventId,
+        event: &Event,
+        edge: Option<&mut Edge>,
+        (run, number): (NodeRun, u64),
+        index: LogIndex,
+        now: FleetTime,
+        boot: BootTime,
+    ) -> EventPulse {
+        let (line, policy, pool) = (&event.line, &event.policy, &event.pool);
+        if line.gate == Gate::Reopening {
+            self.doorman.told(run, number, boot);
+        }
+        let free = pool.free(policy.capacity.get());
+        let credit = pool.credit(now, policy.max_admit_per_sec.get());
+        let (mut grant, mut settled, mut refused, mut live_index) = (None, Vec::new(), false, LogIndex(0));
+        if let Some(edge) = edge {
+            live_index = edge.live_index;
+            let fresh = edge.grants.remove(id);
+            grant = fresh.filter(|(_, at)| boot.since(*at) <= TICK).map(|(grant, _)| grant);
+            if grant.is_some() {
+                edge.granted_by.insert(id.clone(), number);
+            } else if let Some((late, at)) = fresh {
+                edge.grants.insert(id.clone(), (late, at));
+            }
+            if let Some(report) = edge.events.get(id) {
+                settled = report.outbox.iter().map(|settle| acknowledge(pool, run, settle)).collect();
+                let nothing_left = free == 0 || credit.slots() == 0 || !admits(policy, now);
+                let waits = report.held > 0 && grant.is_none() && !edge.granted_by.contains_key(id);
+                refused = waits && nothing_left && line.gate != Gate::Reopening;
+            }
+        }
+        let floor = self.pilot.floor();
+        EventPulse {
+            event: id.clone(),
+            version: event.version,
+            policy: Arc::clone(policy),
+            line: line.epoch,
+            draw_secret: line.draw_secret,
+            lottery: line.lottery.as_ref().map(lottery),
+            gate: line.gate,
+            watermark: line.watermark,
+            floor: floor.max(line.watermark),
+            buckets: told_buckets(line, policy.ordering, floor),
+            grant,
+            refused,
+            settled,
+            live: self.changes.since(live_index, index, pool.live()),
+            table: Arc::clone(&self.table),
+            admit_rate: self.admit_rate(boot),
+            slots_free: free,
+            credit_share: credit.share(policy.max_admit_per_sec.get()),
+            live_passes: u32::try_from(pool.live().len()).unwrap_or(u32::MAX),
+            waiting: self.waiting.ceil() as u32,
+        }
+    }
+}
+
+/// Whether anybody may be admitted at `now`.
+fn admits(policy: &Policy, now: FleetTime) -> bool {
+    let mode_admits = matches!(policy.mode, Mode::Enforce | Mode::Observe);
+    mode_admits && !policy.paused && has_opened(policy, now)
+}
+
+fn is_of(report: &crate::model::exchange::EventReport, id: &EventId, line: LineEpoch) -> bool {
+    report.event == *id && report.line == line
+}
+
+/// Whether a lottery's bucket takes joins at `now`.
+fn lottery_runs(lottery: Option<&LotteryState>, policy: &Policy, now: FleetTime) -> bool {
+    let begun = lottery.is_some_and(|lottery| lottery.order.is_none() && lottery.bucket.time() <= now);
+    begun && policy.schedule.lottery_closes().is_some_and(|closes| now < closes)
+}
+
+fn lottery(state: &LotteryState) -> Lottery {
+    let seed = state.order.map(|_| state.seed);
+    Lottery { bucket: state.bucket, commitment: state.commitment, order: state.order, seed }
+}
+
+/// What of a settlement the log does not have yet, if anything.
+fn unsettled(pool: &Pool, run: NodeRun, settle: &Settle) -> Option<Settle> {
+    let block = pool.block(settle.block)?;
+    if settle.run != run || block.is_closed(run) {
+        return None;
+    }
+    let is_new = |mint: &&crate::model::ledger::Mint| {
+        !block.is_settled(run, mint.number) && mint.weight.slots() <= block.remaining
+    };
+    let mints: Vec<_> = settle.mints.iter().filter(is_new).copied().collect();
+    let news = !mints.is_empty() || settle.closed.is_some();
+    news.then(|| Settle { block: settle.block, run, mints, closed: settle.closed })
+}
+
+/// What the log has of a settlement: a block that is gone or closed has nothing to come.
+fn acknowledge(pool: &Pool, run: NodeRun, settle: &Settle) -> Settled {
+    let block = pool.block(settle.block);
+    let closed = block.is_none_or(|block| block.is_closed(run));
+    let is_settled = |number: u32| closed || block.is_some_and(|block| block.is_settled(run, number));
+    let numbers = settle.mints.iter().map(|mint| mint.number).filter(|number| is_settled(*number)).collect();
+    Settled { block: settle.block, numbers, closed }
+}
+
+/// Whether a first use or renewal would change anything.
+fn is_worth(extend: &Extend, scene: &Scene<'_>) -> bool {
+    let (live, policy, now) = (scene.event.pool.live(), &scene.event.policy, scene.now);
+    if live.is_consumed(extend.pass) {
+        return false;
+    }
+    let Some(pass) = live.pass(extend.pass) else { return true };
+    let Some(claim) = pass.claim else { return true };
+    let wanted = now.after(policy.session_ttl).min(claim.started.after(policy.session_max));
+    wanted > pass.expires.after(policy.session_ttl / 20)
+}
+
+/// Whether the tick may free slots before it reserves some.
+fn frees_slots(pool: &Pool, tick: &EventTick, now: FleetTime) -> bool {
+    let closes = tick.settle.iter().any(|settle| settle.closed.is_some());
+    closes || !tick.returned.is_empty() || pool.next_change().is_some_and(|at| at <= now)
+}

@@ -1,0 +1,222 @@
+mod toy;
+
+use serde_json::json;
+
+use self::toy::{Toy, fields};
+use crate::model::ledger::{ChangeKind, Gate};
+use crate::model::order::OrderKey;
+use crate::model::time::BootTime;
+
+fn busy(ordering: &str) -> serde_json::Value {
+    json!({"capacity": 100_000, "max_admit_per_sec": 20, "ordering": ordering, "pass_claim_s": 10})
+}
+
+const ORDERINGS: [&str; 3] = ["bucketed_random", "fifo", "random"];
+
+/// Drives arrivals of `per_sec` for some seconds over all edges.
+fn rush(toy: &mut Toy, per_sec: f64, seconds: u64) {
+    for _ in 0..seconds * 4 {
+        let mut due = per_sec / 4.0;
+        while toy.dice.roll() < due {
+            due -= 1.0;
+            let at = (toy.dice.roll() * toy.edges.len() as f64) as usize;
+            toy.arrive(at);
+        }
+        toy.tick();
+    }
+}
+
+fn settle(toy: &mut Toy, seconds: u64) {
+    for _ in 0..seconds * 4 {
+        toy.tick();
+    }
+}
+
+#[test]
+fn an_idle_leader_proposes_nothing_but_its_minute() {
+    let mut toy = Toy::new(2, 1, busy("bucketed_random"));
+    settle(&mut toy, 5);
+    let before = toy.entries;
+    settle(&mut toy, 50);
+    assert_eq!(toy.entries, before);
+    settle(&mut toy, 60);
+    assert!(toy.entries > before && toy.entries <= before + 2);
+}
+
+#[test]
+fn nobody_waits_while_slots_and_rate_suffice() {
+    for edges in [1, 3] {
+        let mut toy = Toy::new(edges, 2, busy("bucketed_random"));
+        settle(&mut toy, 1);
+        rush(&mut toy, 2.0, 60);
+        let express = toy.edges.iter().flat_map(|edge| &edge.admitted).filter(|pass| !pass.by_line).count();
+        assert!(toy.admitted() > 80);
+        assert!(express * 10 >= toy.admitted() * 9, "{express} of {}", toy.admitted());
+    }
+}
+
+#[test]
+fn a_rush_forms_a_line_that_is_served_at_the_rate_and_then_reopens() {
+    for ordering in ORDERINGS {
+        for edges in [1, 3] {
+            let mut toy = Toy::new(edges, 3, busy(ordering));
+            settle(&mut toy, 1);
+            rush(&mut toy, 100.0, 10);
+            assert_eq!(toy.line().gate, Gate::Queue, "{ordering}");
+            let before = toy.admitted();
+            settle(&mut toy, 20);
+            let rate = (toy.admitted() - before) as f64 / 20.0;
+            assert!((17.0..=21.0).contains(&rate), "{ordering} at {edges}: {rate} a second");
+            let mut seconds = 0;
+            while toy.line().gate != Gate::Open {
+                settle(&mut toy, 1);
+                seconds += 1;
+                assert!(
+                    seconds < 60,
+                    "{ordering} at {edges}: {:?} with {} left",
+                    toy.line().gate,
+                    toy.waiting()
+                );
+            }
+            settle(&mut toy, 5);
+            assert_eq!(toy.waiting(), 0, "{ordering} at {edges}");
+            assert_eq!(toy.line().buckets, [], "{ordering} at {edges}");
+            rush(&mut toy, 2.0, 10);
+            let last = toy.edges.iter().flat_map(|edge| &edge.admitted).max_by_key(|pass| pass.at.0).unwrap();
+            assert!(!last.by_line, "{ordering} at {edges}: express again");
+        }
+    }
+}
+
+#[test]
+fn a_short_line_moves_within_two_seconds() {
+    for ordering in ORDERINGS {
+        let mut toy = Toy::new(1, 4, busy(ordering));
+        settle(&mut toy, 1);
+        (0..30).for_each(|_| toy.arrive(0));
+        settle(&mut toy, 4);
+        let by_line = toy.edges[0].admitted.iter().filter(|pass| pass.by_line);
+        let first = by_line.map(|pass| pass.at.since(pass.arrived)).min();
+        assert!(first.is_some_and(|wait| wait.as_millis() <= 3_000), "{ordering}: {first:?}");
+    }
+}
+
+#[test]
+fn fifo_admits_in_the_order_of_arrival() {
+    let mut toy = Toy::new(1, 5, busy("fifo"));
+    settle(&mut toy, 1);
+    rush(&mut toy, 60.0, 20);
+    settle(&mut toy, 40);
+    let by_line: Vec<_> = toy.edges[0].admitted.iter().filter(|pass| pass.by_line).collect();
+    assert!(by_line.len() > 500);
+    // Called together, visitors are served by when they ask: within a poll interval and the stock of the called.
+    for (at, pass) in by_line.iter().enumerate() {
+        let later = by_line[at + 1..].iter();
+        let overtaken = later.filter(|other| other.arrived.0 + 3_000 < pass.arrived.0).count();
+        assert_eq!(overtaken, 0);
+    }
+}
+
+#[test]
+fn capacity_bound_lines_keep_the_slots_busy() {
+    for ordering in ORDERINGS {
+        let policy =
+            json!({"capacity": 200, "max_admit_per_sec": 100, "ordering": ordering, "pass_claim_s": 10});
+        let mut toy = Toy::new(2, 6, policy);
+        settle(&mut toy, 1);
+        rush(&mut toy, 60.0, 40);
+        let before = toy.admitted();
+        let mut busy = 0.0;
+        for _ in 0..120 {
+            toy.tick();
+            busy += toy.event().pool.live().len() as f64 / 200.0 / 120.0;
+        }
+        assert!(busy > 0.85, "{ordering}: {busy} of the slots were busy");
+        assert!(toy.admitted() - before > 400, "{ordering}: {}", toy.admitted() - before);
+    }
+}
+
+#[test]
+fn a_restart_calls_nobody_wrongly() {
+    for ordering in ORDERINGS {
+        for wait_full in [false, true] {
+            let mut toy = Toy::new(1, 7, busy(ordering));
+            settle(&mut toy, 1);
+            rush(&mut toy, 100.0, 20);
+            settle(&mut toy, 3);
+            let tickets = toy.edges[0].tickets.clone();
+            let waiting = tickets.iter().filter(|ticket| ticket.key >= toy.line().watermark).count();
+            assert!(waiting > 1_000);
+            toy.boot = BootTime(toy.boot.0 + 5_000);
+            toy.restart(0);
+            settle(&mut toy, 30);
+            let called = |toy: &Toy| {
+                let watermark = toy.line().watermark;
+                tickets.iter().filter(|ticket| ticket.key < watermark).count() as f64
+            };
+            let before = (tickets.len() - waiting) as f64;
+            // Nobody has come back yet: a leader that read the line as empty would have called all by now.
+            assert!(
+                called(&toy) - before < 0.9 * waiting as f64,
+                "{ordering}: {} of {waiting}",
+                called(&toy) - before
+            );
+            if wait_full {
+                toy.edges[0].tickets = tickets.clone();
+                toy.edges[0].full = true;
+                settle(&mut toy, 10);
+                assert_ne!(toy.line().watermark, OrderKey(0));
+            }
+        }
+    }
+}
+
+#[test]
+fn an_admit_moves_the_watermark_beyond_the_pace() {
+    let policy =
+        json!({"capacity": 1, "max_admit_per_sec": 1, "ordering": "bucketed_random", "bucket_seconds": 5});
+    let mut toy = Toy::new(1, 8, policy);
+    settle(&mut toy, 1);
+    rush(&mut toy, 40.0, 20);
+    settle(&mut toy, 3);
+    let called = |toy: &Toy| {
+        let watermark = toy.line().watermark;
+        toy.edges[0].tickets.iter().filter(|ticket| ticket.key < watermark && ticket.comes).count()
+    };
+    let before = called(&toy);
+    toy.change(ChangeKind::Admit(100));
+    settle(&mut toy, 3);
+    let more = called(&toy) - before;
+    assert!((75..=110).contains(&more), "{more} more are called");
+    assert_eq!(toy.line().admit_pending, 0);
+}
+
+#[test]
+fn a_paused_event_calls_nobody_and_goes_on_where_it_was() {
+    let mut toy = Toy::new(2, 9, busy("bucketed_random"));
+    settle(&mut toy, 1);
+    rush(&mut toy, 60.0, 10);
+    toy.change(ChangeKind::Patch(fields(json!({"paused": true}))));
+    settle(&mut toy, 1);
+    let (watermark, admitted) = (toy.line().watermark, toy.admitted());
+    rush(&mut toy, 10.0, 10);
+    assert_eq!((toy.line().watermark, toy.admitted()), (watermark, admitted));
+    toy.change(ChangeKind::Patch(fields(json!({"paused": false}))));
+    settle(&mut toy, 10);
+    assert!(toy.admitted() > admitted + 100);
+}
+
+#[test]
+fn a_reset_begins_an_empty_line() {
+    let mut toy = Toy::new(1, 10, busy("bucketed_random"));
+    settle(&mut toy, 1);
+    rush(&mut toy, 60.0, 10);
+    toy.change(ChangeKind::Reset);
+    toy.edges[0].tickets.clear();
+    toy.edges[0].joined_by_bucket.clear();
+    settle(&mut toy, 3);
+    assert_eq!(toy.line().gate, Gate::Open);
+    rush(&mut toy, 60.0, 10);
+    settle(&mut toy, 10);
+    assert!(toy.edges[0].admitted.iter().filter(|pass| pass.by_line).count() > 200);
+}
