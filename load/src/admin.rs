@@ -57,6 +57,14 @@ impl Admin {
         serde_json::from_slice(&answer.body).with_context(|| format!("{path} answered no JSON"))
     }
 
+    /// Whether the metrics listener says that the node is ready.
+    pub async fn is_ready(&self) -> bool {
+        let request = Request::builder().uri("/readyz").header(HOST, self.site.authority());
+        let Ok(request) = request.body(Full::default()) else { return false };
+        let answer = Connection::new(Arc::clone(&self.site)).exchange(request).await;
+        answer.is_ok_and(|answer| answer.status.is_success())
+    }
+
     /// All that the event's log still holds, as the admin API shows it.
     ///
     /// # Errors

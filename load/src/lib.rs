@@ -2,6 +2,7 @@
 //! what it judges.
 
 pub mod admin;
+pub mod bench;
 pub mod check;
 pub mod clock;
 pub mod dice;
@@ -9,6 +10,7 @@ pub mod history;
 
 pub mod origin;
 pub mod rush;
+pub mod subject;
 pub mod token;
 pub mod visitor;
 pub mod wire;

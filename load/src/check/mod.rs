@@ -17,7 +17,7 @@ mod text;
 
 use crate::history::Record;
 
-pub use command::{CheckArgs, run};
+pub use command::{CheckArgs, Out, run};
 pub use event_log::{EventLog, LogRecord};
 pub use figures::Figures;
 pub use outages::Outages;
