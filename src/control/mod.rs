@@ -1,1 +1,5 @@
-//! The control log: openraft over redb, the proposer, the leader's loop.
+//! The control log: openraft over one redb file, and the loop that leads.
+
+mod storage;
+
+pub use storage::OpenError;

@@ -82,7 +82,7 @@ fn ended(
     let missed = counted.saturating_add(MARGIN) >= rules.heartbeat_us;
     let fits = match record.reason.as_deref() {
         Some("missed_heartbeat") => missed,
-        Some("used") => admitted || unanswered,
+        Some("used") => admitted || left || unanswered,
         Some("left") => left,
         Some("missed_turn") => admitted || called || unanswered,
         Some("too_old" | "reset") => true,

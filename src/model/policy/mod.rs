@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 pub use fields::{Fault, Fields};
 pub use merge::{Merged, Submission, Submissions};
+pub use read::Reader;
 
 use super::schedule::Schedule;
 

@@ -1,6 +1,7 @@
 //! Typed reading of JSON values that collects every fault instead of stopping at the first.
 
 use std::ops::RangeInclusive;
+use std::str::FromStr;
 
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -10,7 +11,7 @@ use crate::model::time::FleetTime;
 
 /// Reads the keys of one object; whatever nobody asked for in the end is an unknown key.
 #[derive(Debug)]
-pub(super) struct Reader<'a> {
+pub struct Reader<'a> {
     path: String,
     left: Map<String, Value>,
     asked: Vec<&'static str>,
@@ -18,7 +19,8 @@ pub(super) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    pub(super) fn new(path: &str, map: Map<String, Value>, faults: &'a mut Vec<Fault>) -> Self {
+    /// Reads `map`, which stands at `path` (empty: at the top).
+    pub fn new(path: &str, map: Map<String, Value>, faults: &'a mut Vec<Fault>) -> Self {
         Self { path: path.to_owned(), left: map, asked: Vec::new(), faults }
     }
 
@@ -27,24 +29,25 @@ impl<'a> Reader<'a> {
     }
 
     /// Notes that a key is at fault.
-    pub(super) fn fault(&mut self, key: &str, problem: impl Into<String>) {
+    pub fn fault(&mut self, key: &str, problem: impl Into<String>) {
         let path = self.path_of(key);
         self.faults.push(Fault { path, problem: problem.into() });
     }
 
     /// How many faults have been noted so far.
-    pub(super) fn fault_count(&self) -> usize {
+    #[must_use]
+    pub fn fault_count(&self) -> usize {
         self.faults.len()
     }
 
     /// Takes a value out; `null` counts as left out.
-    fn take(&mut self, key: &'static str) -> Option<Value> {
+    pub fn take(&mut self, key: &'static str) -> Option<Value> {
         self.asked.push(key);
         self.left.remove(key).filter(|value| !value.is_null())
     }
 
     /// A whole number within a range.
-    pub(super) fn number(&mut self, key: &'static str, range: RangeInclusive<u64>) -> Option<u64> {
+    pub fn number(&mut self, key: &'static str, range: RangeInclusive<u64>) -> Option<u64> {
         let value = self.take(key)?;
         let number = value.as_u64().filter(|number| range.contains(number));
         if number.is_none() {
@@ -55,7 +58,7 @@ impl<'a> Reader<'a> {
     }
 
     /// A text.
-    pub(super) fn text(&mut self, key: &'static str) -> Option<String> {
+    pub fn text(&mut self, key: &'static str) -> Option<String> {
         match self.take(key)? {
             Value::String(text) => Some(text),
             other => {
@@ -66,7 +69,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Yes or no.
-    pub(super) fn flag(&mut self, key: &'static str) -> Option<bool> {
+    pub fn flag(&mut self, key: &'static str) -> Option<bool> {
         let value = self.take(key)?;
         if value.as_bool().is_none() {
             self.fault(key, format!("{value} is neither true nor false"));
@@ -75,7 +78,7 @@ impl<'a> Reader<'a> {
     }
 
     /// One of a few words.
-    pub(super) fn word<T: DeserializeOwned>(&mut self, key: &'static str, words: &str) -> Option<T> {
+    pub fn word<T: DeserializeOwned>(&mut self, key: &'static str, words: &str) -> Option<T> {
         let value = self.take(key)?;
         let word = serde_json::from_value(value.clone()).ok();
         if word.is_none() {
@@ -85,7 +88,7 @@ impl<'a> Reader<'a> {
     }
 
     /// A time: RFC 3339 with a zone or an offset, as `2027-03-01T10:00:00+01:00`.
-    pub(super) fn time(&mut self, key: &'static str) -> Option<FleetTime> {
+    pub fn time(&mut self, key: &'static str) -> Option<FleetTime> {
         let text = self.text(key)?;
         let time = parse_time(&text);
         if time.is_none() {
@@ -96,7 +99,7 @@ impl<'a> Reader<'a> {
     }
 
     /// A list of texts.
-    pub(super) fn texts(&mut self, key: &'static str) -> Vec<String> {
+    pub fn texts(&mut self, key: &'static str) -> Vec<String> {
         let text = |reader: &mut Self, at: usize, value: Value| match value {
             Value::String(text) => Some(text),
             other => {
@@ -109,7 +112,7 @@ impl<'a> Reader<'a> {
     }
 
     /// A list; empty if left out.
-    pub(super) fn list(&mut self, key: &'static str) -> Vec<Value> {
+    pub fn list(&mut self, key: &'static str) -> Vec<Value> {
         match self.take(key) {
             None => Vec::new(),
             Some(Value::Array(list)) => list,
@@ -121,24 +124,55 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads an object below this one.
-    pub(super) fn object<T>(
-        &mut self,
-        key: &'static str,
-        read: impl FnOnce(&mut Reader<'_>) -> T,
-    ) -> Option<T> {
+    pub fn object<T>(&mut self, key: &'static str, read: impl FnOnce(&mut Reader<'_>) -> T) -> Option<T> {
         let value = self.take(key)?;
         self.object_of(key, value, read)
     }
 
     /// Reads a list of objects.
-    pub(super) fn objects<T>(
-        &mut self,
-        key: &'static str,
-        mut read: impl FnMut(&mut Reader<'_>) -> T,
-    ) -> Vec<T> {
+    pub fn objects<T>(&mut self, key: &'static str, mut read: impl FnMut(&mut Reader<'_>) -> T) -> Vec<T> {
         let list = self.list(key);
         let each = list.into_iter().enumerate();
         each.filter_map(|(at, value)| self.object_of(&format!("{key}[{at}]"), value, &mut read)).collect()
+    }
+
+    /// Reads an object whose values are objects under names of the operator's own.
+    pub fn named_objects<T>(
+        &mut self,
+        key: &'static str,
+        mut read: impl FnMut(&mut Reader<'_>) -> T,
+    ) -> Vec<(String, T)> {
+        let map = match self.take(key) {
+            None => return Vec::new(),
+            Some(Value::Object(map)) => map,
+            Some(other) => {
+                self.fault(key, format!("{other} is not a set of names and what they stand for"));
+                return Vec::new();
+            }
+        };
+        let each = map.into_iter();
+        each.filter_map(|(name, value)| {
+            let read = self.object_of(&format!("{key}.{name}"), value, &mut read)?;
+            Some((name, read))
+        })
+        .collect()
+    }
+
+    /// A text that spells a `T`; `form` says how to write one.
+    pub fn parsed<T: FromStr>(&mut self, key: &'static str, form: &str) -> Option<T> {
+        let text = self.text(key)?;
+        let parsed = text.parse().ok();
+        if parsed.is_none() {
+            self.fault(key, format!("\"{text}\" is not {form}"));
+        }
+        parsed
+    }
+
+    /// Refuses a key, if it is there, with a sentence that says why.
+    pub fn refuse(&mut self, key: &'static str, why: &str) {
+        if self.take(key).is_some() {
+            self.fault(key, why);
+        }
     }
 
     fn object_of<T>(
@@ -158,7 +192,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Reports the keys that nobody asked for.
-    pub(super) fn finish(self) {
+    pub fn finish(self) {
         let Self { path, left, asked, faults } = self;
         for key in left.keys() {
             let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };

@@ -1,0 +1,105 @@
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::*;
+
+/// Every file of a folder below this one; a file that is added is a test that is added.
+fn files(folder: &str) -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
+    let entries = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path());
+    let mut files: Vec<_> =
+        entries.filter(|path| path.extension().is_some_and(|end| end == "yaml")).collect();
+    files.sort();
+    assert!(!files.is_empty(), "{}", folder.display());
+    files
+}
+
+fn text_of(path: &Path) -> String {
+    fs::read_to_string(path).unwrap()
+}
+
+#[test]
+fn good_files_are_read() {
+    for file in files("src/config/testdata/good") {
+        let settings = load(&file).unwrap_or_else(|faults| panic!("{faults}"));
+        assert_eq!(settings.difference(&settings), Difference::default(), "{}", file.display());
+    }
+}
+
+#[test]
+fn bad_files_are_refused_with_exactly_the_faults_beside_them() {
+    for file in files("src/config/testdata/bad") {
+        let faults = parse(&text_of(&file), Path::new("")).expect_err("is at fault").to_string();
+        assert_eq!(faults.trim(), text_of(&file.with_extension("faults")).trim(), "{}", file.display());
+    }
+}
+
+#[test]
+fn the_shipped_examples_are_without_fault() {
+    for file in files("conf") {
+        let settings = load(&file).unwrap_or_else(|faults| panic!("{faults}"));
+        assert_eq!(settings.warnings(), Vec::<String>::new(), "{}", file.display());
+    }
+}
+
+#[test]
+fn five_faults_are_told_at_once_with_path_line_and_column() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/config/testdata/bad/five_faults.yaml");
+    let faults = load(&file).unwrap_err();
+    let paths: Vec<_> = faults.as_slice().iter().map(|fault| fault.path.as_str()).collect();
+    for path in [
+        "node.id",
+        "listeners[0].address",
+        "events[0].match[0].path",
+        "events[0].capacity",
+        "events[0].orderin",
+    ] {
+        assert!(paths.contains(&path), "{path} in {paths:?}");
+    }
+    assert!(faults.as_slice().iter().all(|fault| fault.position.is_some()), "{faults}");
+    assert!(faults.to_string().contains("five_faults.yaml:8:5: events[0].capacity: "), "{faults}");
+}
+
+#[test]
+fn what_is_left_out_has_its_default() {
+    let settings = parse("listeners: [ { address: 0.0.0.0:8080 } ]", Path::new("/etc/anteroom")).unwrap();
+    assert_eq!(settings.node.id.to_string(), "1");
+    assert_eq!(settings.node.data_dir, Path::new("/etc/anteroom/data"));
+    assert_eq!(settings.admin.token_file, Path::new("/etc/anteroom/data/admin.token"));
+    assert_eq!(settings.admin.address.to_string(), "127.0.0.1:9900");
+    assert_eq!(settings.metrics.address.to_string(), "127.0.0.1:9901");
+    assert_eq!(settings.public_path, "/waitingroom");
+    assert_eq!(settings.limits.joins_per_sec.get(), 20_000);
+    assert_eq!(settings.limits.strangers_per_min.get(), 600);
+}
+
+#[test]
+fn a_missing_file_is_told_by_its_name() {
+    let faults = load(Path::new("/nowhere/anteroom.yaml")).unwrap_err().to_string();
+    assert!(faults.starts_with("/nowhere/anteroom.yaml: cannot be read"), "{faults}");
+}
+
+#[test]
+fn tls_files_are_read_before_anything_is_bound() {
+    let directory = tempfile::tempdir().unwrap();
+    let made = rcgen::generate_simple_self_signed(["a.example".to_owned()]).unwrap();
+    let text = "listeners: [ { address: 127.0.0.1:1, tls: { certificate: a.crt, key: a.key } } ]";
+    fs::write(directory.path().join("a.crt"), made.cert.pem()).unwrap();
+    fs::write(directory.path().join("a.key"), "no key at all").unwrap();
+    let faults = parse(text, directory.path()).unwrap_err();
+    assert_eq!(faults.as_slice().len(), 1, "{faults}");
+    assert_eq!(faults.as_slice()[0].path, "listeners[0].tls.key");
+    fs::write(directory.path().join("a.key"), made.signing_key.serialize_pem()).unwrap();
+    assert!(parse(text, directory.path()).is_ok());
+}
+
+#[test]
+fn a_reload_knows_what_needs_a_restart() {
+    let at = |text: &str| parse(text, Path::new("/")).unwrap();
+    let old = at("listeners: [ { address: 127.0.0.1:1 } ]");
+    let new =
+        at("{ listeners: [ { address: 127.0.0.1:2 } ], node: { id: 2 }, limits: { joins_per_sec: 5 } }");
+    let difference = old.difference(&new);
+    assert_eq!(difference.needs_restart, ["node.id", "listeners"]);
+    assert_eq!(difference.reloadable, ["limits"]);
+}

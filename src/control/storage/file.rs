@@ -1,0 +1,308 @@
+//! The redb file: opened with care, so that a foreign or damaged one is refused and never overwritten.
+
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io::{self, Read};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+
+use redb::backends::FileBackend;
+use redb::{
+    Database, DatabaseError, Durability, ReadTransaction, ReadableDatabase, TableDefinition, WriteTransaction,
+};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use super::codec::{CodecError, decode, encode};
+use crate::model::ids::Generation;
+
+/// The name of the control log in the data directory.
+pub(super) const FILE_NAME: &str = "control.redb";
+
+/// A new log has this name until it is whole, so that a crash in between leaves nothing half made behind.
+const UNFINISHED: &str = "control.redb.new";
+
+/// Held for as long as the log is open.
+const LOCK: &str = "lock";
+
+/// The entries of the log.
+pub(super) const LOG: TableDefinition<u64, &[u8]> = TableDefinition::new("log");
+
+/// Everything else: see the keys below.
+pub(super) const META: TableDefinition<&str, &[u8]> = TableDefinition::new("meta");
+
+const FORMAT_RECORD: &str = "format";
+const GENERATION: &str = "generation";
+
+/// The pages that redb may keep in memory, in bytes: the log is written far more often than read.
+const CACHE: usize = 8 << 20;
+
+/// How a redb file begins.
+const REDB_MAGIC: &[u8; 4] = b"redb";
+
+/// Why the control log cannot be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The directory or the file cannot be reached.
+    #[error("{path}: {source}; give `node.data_dir` a directory that this user may write")]
+    Unreachable {
+        /// What was tried.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// Another process holds the directory.
+    #[error("{path} is in use by another Anteroom; every node needs a data directory of its own")]
+    InUse {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// The file is something else.
+    #[error(
+        "{path} is not a control log of Anteroom; it was left as it is, move it away or set `node.data_dir`"
+    )]
+    Foreign {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A newer version made the file.
+    #[error(
+        "{path} was written by Anteroom {version}, which is newer than this one; start that version or a newer one"
+    )]
+    Newer {
+        /// The file.
+        path: PathBuf,
+        /// The version that wrote it.
+        version: String,
+    },
+    /// The file is ours and cannot be read.
+    #[error(
+        "{path} is damaged ({detail}); it was not changed: put a backup in its place, or move it away to begin anew"
+    )]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        detail: String,
+    },
+}
+
+/// Says which product and version made the file.
+#[derive(Debug, Serialize, Deserialize)]
+struct FormatRecord {
+    product: String,
+    /// Rises when an older version could not read the file any more.
+    format: u32,
+    version: String,
+}
+
+const PRODUCT: &str = "anteroom";
+const FILE_FORMAT: u32 = 1;
+
+impl FormatRecord {
+    fn current() -> Self {
+        let version = env!("CARGO_PKG_VERSION").to_owned();
+        Self { product: PRODUCT.to_owned(), format: FILE_FORMAT, version }
+    }
+}
+
+/// An open control log file.
+#[derive(Debug)]
+pub(super) struct LogFile {
+    database: Database,
+    path: PathBuf,
+    /// Locked until it is dropped.
+    _lock: Option<File>,
+}
+
+impl LogFile {
+    /// Opens the log in `data_dir`; makes the directory (0700) and the file (0600) where they are missing.
+    pub(super) fn open(data_dir: &Path) -> Result<Self, OpenError> {
+        let unreachable = |path: &Path| {
+            let path = path.to_owned();
+            move |source| OpenError::Unreachable { path, source }
+        };
+        DirBuilder::new().recursive(true).mode(0o700).create(data_dir).map_err(unreachable(data_dir))?;
+        let lock = lock(data_dir)?;
+        let path = data_dir.join(FILE_NAME);
+        if !path.try_exists().map_err(unreachable(&path))? {
+            make(data_dir).map_err(unreachable(&path))?;
+        }
+        let mut file = private().open(&path).map_err(unreachable(&path))?;
+        let mut magic = [0; REDB_MAGIC.len()];
+        match file.read_exact(&mut magic) {
+            Ok(()) if &magic == REDB_MAGIC => {}
+            Ok(()) => return Err(OpenError::Foreign { path }),
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                return Err(OpenError::Foreign { path });
+            }
+            Err(source) => return Err(OpenError::Unreachable { path, source }),
+        }
+        let database = open_checked(&path, || {
+            let backend = FileBackend::new(file)?;
+            Database::builder().set_cache_size(CACHE).create_with_backend(backend)
+        })?;
+        let opened = Self { database, path, _lock: Some(lock) };
+        opened.check_format()?;
+        Ok(opened)
+    }
+
+    /// A log on a storage of the caller's, which is made if it is empty.
+    #[cfg(test)]
+    pub(super) fn on_backend(backend: impl redb::StorageBackend) -> Result<Self, OpenError> {
+        let path = PathBuf::from("(memory)");
+        let database =
+            open_checked(&path, || Database::builder().set_cache_size(CACHE).create_with_backend(backend))?;
+        let opened = Self { database, path, _lock: None };
+        if opened.read::<FormatRecord>(FORMAT_RECORD).is_err() {
+            opened.begin().and_then(|txn| found(&txn).map(|()| txn)).and_then(commit).map_err(|error| {
+                OpenError::Damaged { path: opened.path.clone(), detail: error.to_string() }
+            })?;
+        }
+        Ok(opened)
+    }
+
+    fn check_format(&self) -> Result<(), OpenError> {
+        let path = self.path.clone();
+        match self.read::<FormatRecord>(FORMAT_RECORD) {
+            Ok(Some(record)) if record.product != PRODUCT => Err(OpenError::Foreign { path }),
+            Ok(Some(record)) if record.format > FILE_FORMAT => {
+                Err(OpenError::Newer { path, version: record.version })
+            }
+            Ok(Some(_)) => Ok(()),
+            Ok(None) | Err(FileError::Table(_)) => Err(OpenError::Foreign { path }),
+            Err(error) => Err(self.damaged(&error)),
+        }
+    }
+
+    pub(super) fn damaged(&self, error: &dyn std::fmt::Display) -> OpenError {
+        OpenError::Damaged { path: self.path.clone(), detail: error.to_string() }
+    }
+
+    pub(super) fn next_generation(&self, unix_seconds: u64) -> Result<Generation, OpenError> {
+        let take = || {
+            let stored: Option<u32> = self.read(GENERATION)?;
+            let seconds = u32::try_from(unix_seconds).unwrap_or(u32::MAX);
+            let next = stored.map_or(seconds, |stored| seconds.max(stored.saturating_add(1)));
+            let txn = self.begin()?;
+            put(&txn, GENERATION, &next)?;
+            commit(txn)?;
+            Ok(Generation(next))
+        };
+        take().map_err(|error: FileError| self.damaged(&error))
+    }
+
+    /// A transaction that is on disk once it is committed.
+    pub(super) fn begin(&self) -> Result<WriteTransaction, FileError> {
+        Ok(self.database.begin_write()?)
+    }
+
+    /// A transaction that reaches the disk with the next one that [`LogFile::begin`] makes.
+    pub(super) fn begin_lazy(&self) -> Result<WriteTransaction, FileError> {
+        let mut txn = self.database.begin_write()?;
+        txn.set_durability(Durability::None)?;
+        Ok(txn)
+    }
+
+    pub(super) fn reader(&self) -> Result<ReadTransaction, FileError> {
+        Ok(self.database.begin_read()?)
+    }
+
+    /// A record of the meta table.
+    pub(super) fn read<T: DeserializeOwned>(&self, key: &str) -> Result<Option<T>, FileError> {
+        let table = self.reader()?.open_table(META)?;
+        let Some(bytes) = table.get(key)? else { return Ok(None) };
+        Ok(Some(decode(bytes.value())?))
+    }
+}
+
+/// Why the open file could not be read or written.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum FileError {
+    #[error(transparent)]
+    Transaction(#[from] redb::TransactionError),
+    #[error(transparent)]
+    Table(#[from] redb::TableError),
+    #[error(transparent)]
+    Storage(#[from] redb::StorageError),
+    #[error(transparent)]
+    Commit(#[from] redb::CommitError),
+    #[error(transparent)]
+    Durability(#[from] redb::SetDurabilityError),
+    #[error(transparent)]
+    Record(#[from] CodecError),
+    #[error("entry {index} is not where it belongs")]
+    Hole { index: u64 },
+    #[error("the log's writer was cancelled")]
+    Cancelled,
+}
+
+/// Writes a record of the meta table.
+pub(super) fn put<T: Serialize>(txn: &WriteTransaction, key: &str, value: &T) -> Result<(), FileError> {
+    txn.open_table(META)?.insert(key, encode(value)?.as_slice())?;
+    Ok(())
+}
+
+pub(super) fn commit(txn: WriteTransaction) -> Result<(), FileError> {
+    Ok(txn.commit()?)
+}
+
+fn found(txn: &WriteTransaction) -> Result<(), FileError> {
+    txn.open_table(LOG)?;
+    put(txn, FORMAT_RECORD, &FormatRecord::current())
+}
+
+/// Makes a whole, empty log, and only then gives it its name.
+fn make(data_dir: &Path) -> io::Result<()> {
+    let unfinished = data_dir.join(UNFINISHED);
+    match std::fs::remove_file(&unfinished) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let file = private().create_new(true).open(&unfinished)?;
+    let backend = FileBackend::new(file).map_err(io::Error::other)?;
+    let database = Database::builder().create_with_backend(backend).map_err(io::Error::other)?;
+    let txn = database.begin_write().map_err(io::Error::other)?;
+    found(&txn).and_then(|()| commit(txn)).map_err(io::Error::other)?;
+    drop(database);
+    File::open(&unfinished)?.sync_all()?;
+    std::fs::rename(&unfinished, data_dir.join(FILE_NAME))?;
+    // The file's own syncs do not cover its name.
+    File::open(data_dir)?.sync_all()
+}
+
+fn lock(data_dir: &Path) -> Result<File, OpenError> {
+    let path = data_dir.join(LOCK);
+    let file = private()
+        .create(true)
+        .truncate(false)
+        .open(&path)
+        .map_err(|source| OpenError::Unreachable { path: path.clone(), source })?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(std::fs::TryLockError::WouldBlock) => Err(OpenError::InUse { path: data_dir.to_owned() }),
+        Err(std::fs::TryLockError::Error(source)) => Err(OpenError::Unreachable { path, source }),
+    }
+}
+
+fn private() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).mode(0o600);
+    options
+}
+
+/// Opens a database whose bytes may be anything: redb may answer damage with a panic as well as with an error.
+fn open_checked(
+    path: &Path,
+    open: impl FnOnce() -> Result<Database, DatabaseError>,
+) -> Result<Database, OpenError> {
+    let path = path.to_owned();
+    match catch_unwind(AssertUnwindSafe(open)) {
+        Ok(Ok(database)) => Ok(database),
+        Ok(Err(DatabaseError::DatabaseAlreadyOpen)) => {
+            Err(OpenError::InUse { path: path.parent().map(Path::to_owned).unwrap_or(path) })
+        }
+        Ok(Err(error)) => Err(OpenError::Damaged { path, detail: error.to_string() }),
+        Err(_) => Err(OpenError::Damaged { path, detail: "its pages contradict each other".to_owned() }),
+    }
+}

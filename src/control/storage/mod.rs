@@ -1,0 +1,73 @@
+//! The control log on disk: one redb file that holds the vote, the entries and the snapshot.
+
+mod codec;
+mod entries;
+mod file;
+mod machine;
+#[cfg(test)]
+mod power_cut;
+#[cfg(test)]
+mod tests;
+
+use std::io::Cursor;
+use std::path::Path;
+use std::sync::Arc;
+
+use openraft::BasicNode;
+
+pub(super) use entries::Entries;
+use file::LogFile;
+pub use file::OpenError;
+pub(super) use machine::{Machine, SharedState};
+
+use crate::model::ids::Generation;
+use crate::model::ledger::{Command, Outcome};
+
+openraft::declare_raft_types!(
+    /// The types that the control log is made of.
+    pub LogTypes:
+        D = Command,
+        R = Outcome,
+        NodeId = u64,
+        Node = BasicNode,
+        Entry = openraft::Entry<LogTypes>,
+        SnapshotData = Cursor<Vec<u8>>,
+        AsyncRuntime = openraft::TokioRuntime,
+);
+
+type StorageError = openraft::StorageError<u64>;
+type LogId = openraft::LogId<u64>;
+
+/// An open control log, before raft runs on it.
+#[derive(Debug)]
+pub(super) struct Storage {
+    file: Arc<LogFile>,
+}
+
+impl Storage {
+    /// Opens the control log in a data directory, or makes both.
+    ///
+    /// # Errors
+    /// See [`OpenError`]; a file that is not ours, or damaged, is left as it is.
+    pub(super) fn open(data_dir: &Path) -> Result<Self, OpenError> {
+        Ok(Self { file: Arc::new(LogFile::open(data_dir)?) })
+    }
+
+    /// Takes a generation for a new run of this node: greater than every earlier one, and on disk on return.
+    ///
+    /// # Errors
+    /// When the file cannot be read or written.
+    pub(super) fn next_generation(&self, unix_seconds: u64) -> Result<Generation, OpenError> {
+        self.file.next_generation(unix_seconds)
+    }
+
+    /// The two halves that raft wants, and the state that the second keeps.
+    ///
+    /// # Errors
+    /// When the snapshot cannot be read.
+    pub(super) fn split(&self) -> Result<(Entries, Machine, SharedState), OpenError> {
+        let machine = Machine::load(Arc::clone(&self.file))?;
+        let state = machine.state();
+        Ok((Entries::new(Arc::clone(&self.file)), machine, state))
+    }
+}

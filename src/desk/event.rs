@@ -1,0 +1,365 @@
+//! One event, as this node knows it.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+
+use super::answers::{IssuedPass, Phase};
+use super::askers::Askers;
+use super::counts::Counts;
+use super::minute::Minute;
+use crate::model::edge::{Contact, ExpressRecord, Scene};
+use crate::model::exchange::{EventPulse, EventReport, LiveUpdate};
+use crate::model::grant::EdgeSlots;
+use crate::model::ids::{EventId, LineEpoch, LogIndex, NodeRun, TicketId};
+use crate::model::ledger::{Extend, LiveSet, Span};
+use crate::model::order::{BucketStart, Draws, KeyBase, OrderKey, arrival_key};
+use crate::model::policy::{Mode, Ordering as LineOrdering, Policy};
+use crate::model::presence::Window;
+use crate::model::schedule::Stage;
+use crate::model::time::{BootTime, FleetTime};
+
+/// How long a first use or a renewal is asked for again before it is given up.
+const EXTEND_LIMIT: Duration = Duration::from_millis(1500);
+
+/// How long a seat is remembered that has become a ticket, so that a second tab gets the same one.
+const SEAT_MEMORY: Duration = Duration::from_secs(10);
+
+/// An event at this node. Visitors who wait read `view` and touch atomics; the mutexes are for minting and joining.
+#[derive(Debug)]
+pub(super) struct EventDesk {
+    pub(super) id: EventId,
+    view: ArcSwap<View>,
+    pub(super) counts: ArcSwap<Counts>,
+    pub(super) askers: Askers,
+    slots: Mutex<Slots>,
+    seats: Mutex<Seats>,
+    pub(super) express: Mutex<Express>,
+    pub(super) held: AtomicU32,
+    pub(super) wants_bucket: AtomicBool,
+    /// Express is closed here until a pulse answers this report: somebody was put in line.
+    line_begun: AtomicU64,
+    last_arrival: AtomicU64,
+    pub(super) tallies: Tallies,
+}
+
+/// Totals since the start, for metrics.
+#[derive(Debug, Default)]
+pub(super) struct Tallies {
+    pub(super) joins: AtomicU64,
+    pub(super) polls: AtomicU64,
+    pub(super) mints: AtomicU64,
+    pub(super) express: AtomicU64,
+    pub(super) ended: AtomicU64,
+    pub(super) left: AtomicU64,
+}
+
+/// What the last pulse said, ready to be read.
+#[derive(Debug)]
+pub(super) struct View {
+    pub(super) pulse: EventPulse,
+    pub(super) draws: Draws,
+    pub(super) live: LiveSet,
+}
+
+/// What this node may spend, owes and asks for.
+#[derive(Debug)]
+pub(super) struct Slots {
+    pub(super) edge: EdgeSlots,
+    extends: HashMap<TicketId, Extending>,
+    revokes: Vec<TicketId>,
+    pub(super) called: Minute,
+    pub(super) claimed: Minute,
+    pub(super) arrivals: Minute,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Extending {
+    extend: Extend,
+    known: LogIndex,
+    give_up: BootTime,
+}
+
+/// Seats that have become tickets a moment ago; two generations, so that forgetting costs nothing.
+#[derive(Debug, Default)]
+struct Seats {
+    now: HashMap<TicketId, (KeyBase, u32)>,
+    before: HashMap<TicketId, (KeyBase, u32)>,
+    turned: BootTime,
+}
+
+/// What express remembers.
+#[derive(Debug, Default)]
+pub(super) struct Express {
+    pub(super) record: ExpressRecord,
+    pub(super) by_address: HashMap<IpAddr, IssuedPass>,
+}
+
+impl EventDesk {
+    pub(super) fn new(run: NodeRun, pulse: EventPulse) -> Self {
+        let draws = Draws::new(pulse.draw_secret, pulse.lottery.as_ref());
+        let slots = Slots {
+            edge: EdgeSlots::new(run),
+            extends: HashMap::new(),
+            revokes: Vec::new(),
+            called: Minute::default(),
+            claimed: Minute::default(),
+            arrivals: Minute::default(),
+        };
+        Self {
+            id: pulse.event.clone(),
+            view: ArcSwap::from_pointee(View { pulse, draws, live: LiveSet::default() }),
+            counts: ArcSwap::default(),
+            askers: Askers::default(),
+            slots: Mutex::new(slots),
+            seats: Mutex::default(),
+            express: Mutex::default(),
+            held: AtomicU32::new(0),
+            wants_bucket: AtomicBool::new(false),
+            line_begun: AtomicU64::new(0),
+            last_arrival: AtomicU64::new(0),
+            tallies: Tallies::default(),
+        }
+    }
+
+    pub(super) fn view(&self) -> arc_swap::Guard<Arc<View>> {
+        self.view.load()
+    }
+
+    pub(super) fn slots(&self) -> MutexGuard<'_, Slots> {
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes this event's part of a pulse that is true for `index`.
+    pub(super) fn take(&self, mut pulse: EventPulse, index: LogIndex, echo: BootTime, now: BootTime) {
+        let known = self.view.load_full();
+        let update = std::mem::replace(&mut pulse.live, LiveUpdate::Changes(Vec::new()));
+        let live = updated(&known.live, update, index);
+        let line = (pulse.line, pulse.lottery.as_ref());
+        let same_line = line == (known.pulse.line, known.pulse.lottery.as_ref());
+        let mut draws = if same_line && pulse.draw_secret == known.pulse.draw_secret {
+            known.draws.clone()
+        } else {
+            Draws::new(pulse.draw_secret, pulse.lottery.as_ref())
+        };
+        if pulse.policy.ordering != LineOrdering::Fifo {
+            draws.warm(pulse.table.iter().map(|row| row.key.bucket()).chain(pulse.buckets.iter().copied()));
+        }
+        if pulse.line != known.pulse.line {
+            self.counts.store(Arc::default());
+        }
+        let mut slots = self.slots();
+        slots.edge.settle(&pulse.settled);
+        if let Some(grant) = pulse.grant {
+            slots.edge.take(grant, echo);
+        }
+        slots.edge.expire(now);
+        slots.forget(&live, now);
+        drop(slots);
+        self.counts.load().forget_before(pulse.watermark.bucket());
+        self.view.store(Arc::new(View { pulse, draws, live }));
+    }
+
+    /// This event's part of the next report.
+    pub(super) fn report(&self, number: u64, answered: u64, now: BootTime, fleet: FleetTime) -> EventReport {
+        let view = self.view();
+        let policy = &view.pulse.policy;
+        let counts = self.counts.load();
+        counts.turn(fleet, policy.heartbeat_ttl);
+        let mut slots = self.slots();
+        slots.edge.expire(now);
+        EventReport {
+            event: self.id.clone(),
+            line: view.pulse.line,
+            outbox: slots.edge.outbox(),
+            extend: slots.extends.values().map(|extending| extending.extend).collect(),
+            revoke: slots.revokes.clone(),
+            window: Window::at(fleet, policy.heartbeat_ttl),
+            counts: counts.report(view.pulse.watermark, number, answered),
+            put_in_line: self.line_begun.load(Ordering::Relaxed) > answered,
+            wants_bucket: self.wants_bucket.load(Ordering::Relaxed),
+            held: self.held.load(Ordering::Relaxed),
+            called_asking: self.askers.count(now),
+            called_last_minute: slots.called.count(now),
+            claimed_last_minute: slots.claimed.count(now),
+            express_rate: slots.arrivals.recent_rate(now),
+        }
+    }
+
+    /// Closes express here at once, until the leader has heard of the line with `next_report`.
+    pub(super) fn begin_line(&self, next_report: u64) {
+        self.line_begun.fetch_max(next_report, Ordering::Relaxed);
+    }
+
+    /// Whether somebody was put in line here whom the leader has not heard of.
+    pub(super) fn has_unheard_line(&self, answered: u64) -> bool {
+        self.line_begun.load(Ordering::Relaxed) > answered
+    }
+
+    /// What a ticket joining now is keyed by; `None` while there is nothing to key it by.
+    pub(super) fn key_base(&self, view: &View, now: FleetTime) -> Option<KeyBase> {
+        let pulse = &view.pulse;
+        let policy = &pulse.policy;
+        if let Some(lottery) = running_lottery(policy, now) {
+            return Some(KeyBase::Drawn { bucket: lottery, floor: Default::default() });
+        }
+        if policy.ordering == LineOrdering::Random {
+            return Some(KeyBase::Clock(pulse.floor.max(pulse.watermark)));
+        }
+        let bucket = open_bucket(view, now)?;
+        match policy.ordering {
+            LineOrdering::Fifo => Some(KeyBase::Arrival(self.arrival(bucket, policy.bucket, now))),
+            _ if pulse.floor.bucket() > bucket => None,
+            _ => {
+                let floor = pulse.floor.max(pulse.watermark);
+                let within = floor.bucket() == bucket;
+                let floor = if within { floor.fraction() } else { Default::default() };
+                Some(KeyBase::Drawn { bucket, floor })
+            }
+        }
+    }
+
+    /// The next key of `fifo` here: keys of one edge never go back.
+    fn arrival(&self, bucket: BucketStart, length: Duration, now: FleetTime) -> OrderKey {
+        let next = |last: u64| {
+            let last = OrderKey(last);
+            let bucket = bucket.max(last.bucket());
+            arrival_key(bucket, length, now, last).0
+        };
+        let (set, fetch) = (Ordering::Relaxed, Ordering::Relaxed);
+        let before = self.last_arrival.fetch_update(set, fetch, |last| Some(next(last)));
+        OrderKey(before.map_or(0, next))
+    }
+
+    /// The base that a seat's ticket was keyed by a moment ago.
+    pub(super) fn seated(&self, id: TicketId) -> Option<(KeyBase, u32)> {
+        let seats = self.seats.lock().unwrap_or_else(PoisonError::into_inner);
+        seats.now.get(&id).or_else(|| seats.before.get(&id)).copied()
+    }
+
+    /// Remembers what a seat's ticket is keyed by; an earlier memory stands.
+    pub(super) fn seat(&self, id: TicketId, base: KeyBase, issued: u32, now: BootTime) -> (KeyBase, u32) {
+        let mut seats = self.seats.lock().unwrap_or_else(PoisonError::into_inner);
+        if now.since(seats.turned) > SEAT_MEMORY {
+            seats.before = std::mem::take(&mut seats.now);
+            seats.turned = now;
+        }
+        let before = seats.before.get(&id).copied();
+        before.unwrap_or_else(|| *seats.now.entry(id).or_insert((base, issued)))
+    }
+}
+
+impl Slots {
+    /// Asks for a first use or a renewal, once at a time per pass.
+    pub(super) fn extend(&mut self, extend: Extend, known: LogIndex, now: BootTime) {
+        let give_up = now.after(EXTEND_LIMIT);
+        self.extends.entry(extend.pass).or_insert(Extending { extend, known, give_up });
+    }
+
+    /// Asks for the end of a session.
+    pub(super) fn revoke(&mut self, id: TicketId) {
+        if !self.revokes.contains(&id) {
+            self.revokes.push(id);
+        }
+    }
+
+    /// Forgets what the live set answers, and what was asked for too long.
+    fn forget(&mut self, live: &LiveSet, now: BootTime) {
+        self.extends.retain(|id, extending| {
+            let claim = live.pass(*id).and_then(|pass| pass.claim);
+            let answered = claim.is_some_and(|claim| claim.index > extending.known);
+            !answered && !live.is_consumed(*id) && now < extending.give_up
+        });
+        self.revokes.retain(|id| !live.is_consumed(*id));
+    }
+
+    /// Whether nothing is owed to the ledger.
+    pub(super) fn is_settled(&self) -> bool {
+        self.edge.is_settled() && self.revokes.is_empty()
+    }
+}
+
+impl View {
+    /// Why the line is as it is.
+    pub(super) fn phase(&self, contact: Contact, now: FleetTime) -> Phase {
+        let policy = &self.pulse.policy;
+        let stage = policy.schedule.stage(now);
+        if contact != Contact::Fresh {
+            Phase::Frozen
+        } else if policy.mode == Mode::Closed || matches!(stage, Stage::Closed | Stage::Early) {
+            Phase::Closed
+        } else if policy.inventory == Some(0) {
+            Phase::SoldOut
+        } else if policy.paused {
+            Phase::Paused
+        } else if stage == Stage::Prequeue {
+            Phase::Prequeue
+        } else {
+            Phase::Queueing
+        }
+    }
+
+    /// Whether passes may be minted as far as the policy goes.
+    pub(super) fn admits(&self, now: FleetTime) -> bool {
+        let policy = &self.pulse.policy;
+        let by_mode = matches!(policy.mode, Mode::Enforce | Mode::Observe);
+        by_mode && !policy.paused && policy.schedule.stage(now) == Stage::Open
+    }
+
+    /// Whether the line is as long as it may be.
+    pub(super) fn is_full(&self) -> bool {
+        self.pulse.policy.queue_limit.is_some_and(|limit| self.pulse.waiting >= limit.get())
+    }
+
+    /// The line's epoch.
+    pub(super) fn line(&self) -> LineEpoch {
+        self.pulse.line
+    }
+
+    /// What a ticket is judged by.
+    pub(super) fn scene<'a>(&'a self, spans: &'a [Span], contact: Contact, now: FleetTime) -> Scene<'a> {
+        Scene {
+            policy: &self.pulse.policy,
+            line: self.pulse.line,
+            live: &self.live,
+            draws: &self.draws,
+            watermark: self.pulse.watermark,
+            open_bucket: open_bucket(self, now),
+            spans,
+            contact,
+            now,
+        }
+    }
+}
+
+fn open_bucket(view: &View, now: FleetTime) -> Option<BucketStart> {
+    let now = BucketStart::from(now);
+    view.pulse.buckets.iter().copied().filter(|start| *start <= now).max()
+}
+
+fn running_lottery(policy: &Policy, now: FleetTime) -> Option<BucketStart> {
+    let bucket = policy.schedule.lottery_bucket().filter(|_| policy.ordering != LineOrdering::Random)?;
+    let closes = policy.schedule.lottery_closes()?;
+    (bucket.time() <= now && now < closes).then_some(bucket)
+}
+
+fn updated(known: &LiveSet, update: LiveUpdate, index: LogIndex) -> LiveSet {
+    match update {
+        LiveUpdate::Whole(live) if live.index >= known.index => live,
+        LiveUpdate::Whole(_) => known.clone(),
+        LiveUpdate::Changes(changes) => {
+            let mut live = known.clone();
+            for (at, change) in changes {
+                if at > known.index {
+                    live.apply(at, &change);
+                }
+            }
+            live.index = live.index.max(index);
+            live
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! The desk's side of the exchange with the leader: reports out, pulses in.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::Desk;
+use super::event::EventDesk;
+use crate::model::edge::Link;
+use crate::model::exchange::{EdgeStage, EventPulse, KeySet, Pulse, Report};
+use crate::model::ids::{EventId, LedgerEpoch, LogIndex};
+use crate::model::ledger::Span;
+use crate::model::policy::Policy;
+use crate::model::route::RouteTable;
+use crate::model::time::{BootTime, FleetTime};
+use crate::model::token::Keyring;
+
+/// What was heard of the leader, as every request reads it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Heard {
+    pub(super) link: Link,
+    pub(super) index: LogIndex,
+    pub(super) ledger: Option<LedgerEpoch>,
+    pub(super) spans: Arc<Vec<Span>>,
+    pub(super) keys_version: u64,
+}
+
+/// The keys in use and what they were made from.
+#[derive(Debug)]
+pub(super) struct Keys {
+    pub(super) ring: Keyring,
+    set: KeySet,
+}
+
+impl Desk {
+    /// What this node has to tell the leader now.
+    #[must_use]
+    pub fn report(&self) -> Report {
+        let heard = self.heard.load();
+        let now = self.clock.boot();
+        let number = self.next_report.fetch_add(1, Ordering::Relaxed);
+        let answered = heard.link.answered();
+        let fleet = heard.link.upper(now);
+        let events = self.events.load();
+        Report {
+            run: self.run,
+            number,
+            sent: now,
+            upper: heard.link.newest().map(|_| fleet),
+            pulse_seen: heard.link.newest(),
+            live_index: heard.index,
+            keys_version: heard.keys_version,
+            stage: self.stage(),
+            events: events.values().map(|event| event.report(number, answered, now, fleet)).collect(),
+        }
+    }
+
+    /// Takes a pulse; an older one than was taken before changes nothing.
+    pub fn take(&self, pulse: Pulse) {
+        let _taking = self.taking.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let now = self.clock.boot();
+        let mut heard = Heard::clone(&self.heard.load());
+        if !heard.link.take(&pulse, now) {
+            return;
+        }
+        let Pulse { index, echo, ledger, keys, spans, events, .. } = pulse;
+        heard.index = heard.index.max(index);
+        heard.ledger = Some(ledger);
+        heard.spans = spans;
+        self.take_keys(keys, heard.link.upper(now), &mut heard);
+        self.take_events(events, index, echo, now);
+        self.heard.store(Arc::new(heard));
+        self.pulses.send_modify(|count| *count += 1);
+    }
+
+    fn take_keys(&self, set: Option<KeySet>, now: FleetTime, heard: &mut Heard) {
+        let known = self.keys.load();
+        let due = known.as_ref().and_then(|keys| keys.ring.changes_at()).is_some_and(|at| at <= now);
+        let set = match set {
+            Some(set) => Some(set),
+            None if due => known.as_ref().map(|keys| keys.set.clone()),
+            None => None,
+        };
+        let Some(set) = set else { return };
+        heard.keys_version = set.version;
+        if let Some(ring) = Keyring::new(&set.keys, now) {
+            self.keys.store(Some(Arc::new(Keys { ring, set })));
+        }
+    }
+
+    fn take_events(&self, pulses: Vec<EventPulse>, index: LogIndex, echo: BootTime, now: BootTime) {
+        let known = self.events.load_full();
+        let mut events = HashMap::with_capacity(pulses.len());
+        let mut rerouted = pulses.len() != known.len();
+        for pulse in pulses {
+            let before = known.get(&pulse.event);
+            rerouted |= before.is_none_or(|event| event.view().pulse.version != pulse.version);
+            let fresh = || Arc::new(EventDesk::new(self.run, pulse.clone()));
+            let event = before.cloned().unwrap_or_else(fresh);
+            events.insert(pulse.event.clone(), Arc::clone(&event));
+            event.take(pulse, index, echo, now);
+        }
+        let same_events = !rerouted;
+        if same_events {
+            return;
+        }
+        self.routes.store(Arc::new(route_table(&events)));
+        self.events.store(Arc::new(events));
+    }
+
+    /// Drops what is unspent: the machine was suspended, and what was granted before is not known to be ours.
+    pub fn drop_slots(&self) {
+        self.events.load().values().for_each(|event| event.slots().edge.close());
+    }
+
+    /// Where in its life this node is.
+    #[must_use]
+    pub fn stage(&self) -> EdgeStage {
+        match self.stage.load(Ordering::Relaxed) {
+            0 => EdgeStage::Serving,
+            1 => EdgeStage::Draining,
+            _ => EdgeStage::Gone,
+        }
+    }
+
+    /// Moves on in this node's life; draining closes every grant.
+    pub fn set_stage(&self, stage: EdgeStage) {
+        let number = match stage {
+            EdgeStage::Serving => 0,
+            EdgeStage::Draining => 1,
+            EdgeStage::Gone => 2,
+        };
+        self.stage.fetch_max(number, Ordering::Relaxed);
+        if stage != EdgeStage::Serving {
+            self.drop_slots();
+        }
+        self.report_wanted.notify_one();
+    }
+
+    /// Whether every pass minted here is in the ledger and every grant is closed.
+    #[must_use]
+    pub fn is_settled(&self) -> bool {
+        self.events.load().values().all(|event| event.slots().is_settled())
+    }
+}
+
+fn route_table(events: &HashMap<EventId, Arc<EventDesk>>) -> RouteTable {
+    let policies: Vec<(EventId, Arc<Policy>)> =
+        events.values().map(|event| (event.id.clone(), Arc::clone(&event.view().pulse.policy))).collect();
+    RouteTable::build(policies.iter().map(|(id, policy)| (id.clone(), policy.as_ref())))
+}

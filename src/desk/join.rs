@@ -1,0 +1,186 @@
+//! Joining: a place in line, or a pass at once while there is none.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use super::admit::{Admission, PATIENCE};
+use super::counts::Place;
+use super::event::{EventDesk, View};
+use super::express::Door;
+use super::{Attendance, Desk, JoinAnswer, Phase, StatusAnswer};
+use crate::model::edge::Contact;
+use crate::model::ids::{EventId, TicketId};
+use crate::model::order::{KeyBase, OrderKey};
+use crate::model::presence::Window;
+use crate::model::time::FleetTime;
+use crate::model::token::{Seat, Ticket, TokenError};
+
+/// What a visitor showed when joining.
+enum Shown {
+    Ticket,
+    Seat(TicketId),
+    Nothing,
+}
+
+impl Desk {
+    /// The signed id of a ticket to be, for the page's cookie; `None` before the first pulse or without such an event.
+    #[must_use]
+    pub fn seat_token(&self, event: &EventId) -> Option<String> {
+        let event = self.event_desk(event)?;
+        let issued = u32::try_from(self.now().unix_seconds()).unwrap_or(u32::MAX);
+        self.sign(&event, &Seat { id: self.new_ticket_id(), issued })
+    }
+
+    /// Whether a token is a seat or a ticket of this event: a visitor who shows one keeps cookies.
+    #[must_use]
+    pub fn is_place(&self, event: &EventId, token: &str) -> bool {
+        self.event_desk(event).is_some_and(|event| !matches!(self.shown(&event, Some(token)), Shown::Nothing))
+    }
+
+    /// Puts a visitor in line, or lets it in at once. `shown` is the ticket or seat that it carries: the same one makes
+    /// the same ticket; an ended one, or none, makes a new one.
+    pub async fn join(&self, id: &EventId, shown: Option<&str>) -> JoinAnswer {
+        let Some(event) = self.event_desk(id) else { return JoinAnswer::Retry(Duration::from_secs(1)) };
+        let ticket_id = match (self.shown(&event, shown), shown) {
+            (Shown::Ticket, Some(ticket)) => match self.status(id, ticket, Attendance::Asking).await {
+                StatusAnswer::Waiting(waiting) => return JoinAnswer::Waiting(waiting),
+                StatusAnswer::Admitted(pass) => return JoinAnswer::Admitted(pass),
+                StatusAnswer::Unavailable(after) => return JoinAnswer::Retry(after),
+                StatusAnswer::Ended(_) | StatusAnswer::Invalid => self.new_ticket_id(),
+            },
+            (Shown::Seat(id), _) => id,
+            (Shown::Ticket | Shown::Nothing, _) => self.new_ticket_id(),
+        };
+        event.tallies.joins.fetch_add(1, Ordering::Relaxed);
+        self.join_as(&event, ticket_id).await
+    }
+
+    fn shown(&self, event: &EventDesk, token: Option<&str>) -> Shown {
+        let (Some(token), Some(ledger)) = (token, self.heard.load().ledger) else { return Shown::Nothing };
+        let keys = self.keys.load();
+        let Some(keys) = keys.as_ref() else { return Shown::Nothing };
+        match keys.ring.verify_seat(&event.id, ledger, token) {
+            Ok(seat) => Shown::Seat(seat.id),
+            Err(TokenError::WrongKind) if keys.ring.verify_ticket(&event.id, ledger, token).is_ok() => {
+                Shown::Ticket
+            }
+            Err(_) => Shown::Nothing,
+        }
+    }
+
+    async fn join_as(&self, event: &EventDesk, id: TicketId) -> JoinAnswer {
+        if let Some((base, issued)) = event.seated(id) {
+            return self.take_place(event, id, base, issued);
+        }
+        let view = event.view();
+        if view.phase(self.contact(), self.now()) == Phase::Closed {
+            return JoinAnswer::Refused(Phase::Closed);
+        }
+        if let Some(pass) = view.live.pass(id).copied()
+            && let Some(pass) = self.issue_live(event, id, &pass)
+        {
+            return JoinAnswer::Admitted(pass);
+        }
+        let id = if view.live.is_consumed(id) { self.new_ticket_id() } else { id };
+        let pass_claim = view.pulse.policy.pass_claim;
+        drop(view);
+        if self.settled_door(event).await == Door::Open {
+            event.slots().arrivals.note(self.clock.boot());
+            if let Admission::Pass(pass) = self.admit(event, id, pass_claim).await {
+                event.tallies.express.fetch_add(1, Ordering::Relaxed);
+                return JoinAnswer::Admitted(pass);
+            }
+        }
+        if event.view().is_full() {
+            return JoinAnswer::Refused(Phase::Full);
+        }
+        let base = self.wait_for_key(event).await;
+        let issued = u32::try_from(self.now().unix_seconds()).unwrap_or(u32::MAX);
+        let (seated, issued_before) = event.seat(id, base, issued, self.clock.boot());
+        if seated == base {
+            self.put_in_line(event, &event.view(), id, base);
+        }
+        self.take_place(event, id, seated, issued_before)
+    }
+
+    /// What to key a newcomer by; waits a moment for a bucket to be opened, and else leaves it unkeyed.
+    async fn wait_for_key(&self, event: &EventDesk) -> KeyBase {
+        let mut pulses = self.pulses.subscribe();
+        let keyed = async {
+            loop {
+                let base = self.key_now(event, &event.view());
+                if base != KeyBase::Unkeyed {
+                    return base;
+                }
+                event.wants_bucket.store(true, Ordering::Relaxed);
+                event.begin_line(self.next_report());
+                self.report_wanted.notify_one();
+                if pulses.changed().await.is_err() {
+                    return KeyBase::Unkeyed;
+                }
+            }
+        };
+        let base = tokio::time::timeout(PATIENCE, keyed).await.unwrap_or(KeyBase::Unkeyed);
+        if base != KeyBase::Unkeyed {
+            event.wants_bucket.store(false, Ordering::Relaxed);
+        }
+        base
+    }
+
+    /// What a ticket is keyed by at this moment: nothing unless the last pulse is fresh.
+    pub(super) fn key_now(&self, event: &EventDesk, view: &View) -> KeyBase {
+        let heard = self.heard.load();
+        let boot = self.clock.boot();
+        if heard.link.contact(boot) != Contact::Fresh {
+            return KeyBase::Unkeyed;
+        }
+        event.key_base(view, heard.link.upper(boot)).unwrap_or(KeyBase::Unkeyed)
+    }
+
+    /// Counts a newly keyed ticket and closes express here before anybody else asks for it.
+    pub(super) fn put_in_line(&self, event: &EventDesk, view: &View, id: TicketId, base: KeyBase) {
+        let first_unheard = !event.has_unheard_line(self.heard.load().link.answered());
+        event.begin_line(self.next_report());
+        if let Some(place) = place(view, id, base) {
+            event.counts.load().join(id, place);
+        }
+        if first_unheard && view.pulse.gate != crate::model::ledger::Gate::Queue {
+            self.report_wanted.notify_one();
+        }
+    }
+
+    fn take_place(&self, event: &EventDesk, id: TicketId, base: KeyBase, issued: u32) -> JoinAnswer {
+        let view = event.view();
+        let heard = self.heard.load();
+        let now: FleetTime = heard.link.upper(self.clock.boot());
+        let ticket = Ticket {
+            line: view.line(),
+            id,
+            issued,
+            base,
+            last_seen: Window::at(now, view.pulse.policy.heartbeat_ttl),
+            refreshed_by: self.run.node,
+            holder: 0,
+            shown_upper: 0,
+            first_position: 0,
+            offered_at: 0,
+            excused: 0,
+            excused_at: 0,
+        };
+        match self.describe_place(event, &view, ticket, now) {
+            Some(waiting) => JoinAnswer::Waiting(Box::new(waiting)),
+            None => JoinAnswer::Retry(Duration::from_secs(1)),
+        }
+    }
+}
+
+/// Where a ticket is counted; `None` while it has no key.
+pub(super) fn place(view: &View, id: TicketId, base: KeyBase) -> Option<Place> {
+    match OrderKey::of(base, id, &view.draws) {
+        Some(key) => Some(Place::of_key(key)),
+        None => match base {
+            KeyBase::Drawn { bucket, .. } => Some(Place::undrawn(bucket, id)),
+            _ => None,
+        },
+    }
+}

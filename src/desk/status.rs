@@ -1,0 +1,245 @@
+//! Status: what a visitor in line is told, and the pass when its turn has come.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use super::admit::Admission;
+use super::event::{EventDesk, View};
+use super::join::place;
+use super::{Attendance, Desk, EndReason, StatusAnswer, Turn, Waiting};
+use crate::model::edge::{Contact, Ending, Holding, Judgement, TurnClock, judge, turn};
+use crate::model::estimate::{FRONT_POLL, Outlook, Shown, Standing, estimate, poll_after};
+use crate::model::ids::EventId;
+use crate::model::order::{KeyBase, OrderKey};
+use crate::model::presence::Window;
+use crate::model::time::FleetTime;
+use crate::model::token::{Ticket, TokenError};
+
+impl From<Ending> for EndReason {
+    fn from(ending: Ending) -> Self {
+        match ending {
+            Ending::MissedHeartbeat => Self::MissedHeartbeat,
+            Ending::TooOld => Self::TooOld,
+            Ending::Reset => Self::Reset,
+            Ending::Used => Self::Used,
+            Ending::MissedTurn => Self::MissedTurn,
+        }
+    }
+}
+
+impl Desk {
+    /// What a ticket comes to now. This is the heartbeat: a waiting ticket comes back newly signed.
+    pub async fn status(&self, event: &EventId, token: &str, attendance: Attendance) -> StatusAnswer {
+        let Some(event) = self.event_desk(event) else {
+            return StatusAnswer::Unavailable(Duration::from_secs(1));
+        };
+        event.tallies.polls.fetch_add(1, Ordering::Relaxed);
+        let ticket = match self.read_ticket(&event, token) {
+            Ok(ticket) => ticket,
+            Err(answer) => return answer,
+        };
+        let heard = self.heard.load_full();
+        let boot = self.clock.boot();
+        let (contact, now) = (heard.link.contact(boot), heard.link.upper(boot));
+        let view = event.view();
+        let judgement = judge(&ticket, &view.scene(&heard.spans, contact, now));
+        match judgement {
+            Judgement::Ended(ending) => {
+                event.tallies.ended.fetch_add(1, Ordering::Relaxed);
+                event.askers.remove(ticket.id);
+                StatusAnswer::Ended(ending.into())
+            }
+            Judgement::Admitted(pass) => match self.issue_live(&event, ticket.id, &pass) {
+                Some(pass) => StatusAnswer::Admitted(pass),
+                None => StatusAnswer::Unavailable(FRONT_POLL),
+            },
+            Judgement::Called => {
+                drop(view);
+                self.serve_called(&event, ticket, attendance, now).await
+            }
+            Judgement::Unkeyed => self.key_late(&event, &view, ticket, now),
+            Judgement::Waiting(..) => self.answer(self.describe_place(&event, &view, ticket, now)),
+        }
+    }
+
+    fn answer(&self, waiting: Option<Waiting>) -> StatusAnswer {
+        match waiting {
+            Some(waiting) => StatusAnswer::Waiting(Box::new(waiting)),
+            None => StatusAnswer::Unavailable(FRONT_POLL),
+        }
+    }
+
+    fn read_ticket(&self, event: &EventDesk, token: &str) -> Result<Ticket, StatusAnswer> {
+        let unavailable = || StatusAnswer::Unavailable(FRONT_POLL);
+        let ledger = self.heard.load().ledger.ok_or_else(unavailable)?;
+        let keys = self.keys.load();
+        let keys = keys.as_ref().ok_or_else(unavailable)?;
+        keys.ring.verify_ticket(&event.id, ledger, token).map_err(|error| match error {
+            // The key may be newer than this node's last pulse: only who hears the leader can say that it is none.
+            TokenError::UnknownKey if self.contact() != Contact::Fresh => unavailable(),
+            _ => StatusAnswer::Invalid,
+        })
+    }
+
+    /// Keys a ticket that could not be keyed at its join: for the order of the line that is its arrival.
+    fn key_late(&self, event: &EventDesk, view: &View, mut ticket: Ticket, now: FleetTime) -> StatusAnswer {
+        let base = self.key_now(event, view);
+        if base == KeyBase::Unkeyed {
+            event.wants_bucket.store(true, Ordering::Relaxed);
+            event.begin_line(self.next_report());
+            self.report_wanted.notify_one();
+        } else {
+            ticket.base = base;
+            event.wants_bucket.store(false, Ordering::Relaxed);
+            self.put_in_line(event, view, ticket.id, base);
+        }
+        self.answer(self.describe_place(event, view, ticket, now))
+    }
+
+    async fn serve_called(
+        &self,
+        event: &EventDesk,
+        mut ticket: Ticket,
+        attendance: Attendance,
+        now: FleetTime,
+    ) -> StatusAnswer {
+        let view = event.view();
+        let boot = self.clock.boot();
+        let policy = &view.pulse.policy;
+        let pass_claim = policy.pass_claim;
+        let stands = self.contact() != Contact::Fresh || !view.admits(now) || view.pulse.slots_free == 0;
+        let clock = if stands { TurnClock::Stands } else { TurnClock::Runs };
+        let holding = match attendance {
+            Attendance::Asking => Holding::Asks,
+            Attendance::Holding => Holding::Holds,
+        };
+        let Some(claim_by) = turn(&mut ticket, holding, clock, policy.claim_hold, now) else {
+            return StatusAnswer::Ended(EndReason::MissedTurn);
+        };
+        drop(view);
+        if attendance == Attendance::Asking {
+            if event.askers.ask(ticket.id, boot) == super::askers::Asking::First {
+                event.slots().called.note(boot);
+            }
+            if let Admission::Pass(pass) = self.admit(event, ticket.id, pass_claim).await {
+                event.askers.remove(ticket.id);
+                event.slots().claimed.note(self.clock.boot());
+                return StatusAnswer::Admitted(pass);
+            }
+        }
+        let view = event.view();
+        // While this request waited the ticket may have turned into a pass by another one.
+        if let Some(pass) = view.live.pass(ticket.id).filter(|pass| pass.expires > now)
+            && let Some(pass) = self.issue_live(event, ticket.id, pass)
+        {
+            return StatusAnswer::Admitted(pass);
+        }
+        let described = self.describe_called(event, &view, ticket, now);
+        self.answer(described.map(|waiting| Waiting { turn: Some(Turn { claim_by }), ..waiting }))
+    }
+
+    /// What a visitor in line is told; counts the heartbeat.
+    pub(super) fn describe_place(
+        &self,
+        event: &EventDesk,
+        view: &View,
+        ticket: Ticket,
+        now: FleetTime,
+    ) -> Option<Waiting> {
+        let key = OrderKey::of(ticket.base, ticket.id, &view.draws);
+        if key.is_some_and(|key| key < view.pulse.watermark) {
+            return self.describe_called(event, view, ticket, now);
+        }
+        if let Some(place) = place(view, ticket.id, ticket.base) {
+            event.counts.load().heartbeat(ticket.id, place);
+        }
+        let heard = self.heard.load();
+        let scene = view.scene(&heard.spans, heard.link.contact(self.clock.boot()), now);
+        let standing = match judge(&ticket, &scene) {
+            Judgement::Waiting(standing, _) => standing,
+            _ => Standing::Unkeyed,
+        };
+        self.describe(view, event, ticket, standing, now)
+    }
+
+    fn describe_called(
+        &self,
+        event: &EventDesk,
+        view: &View,
+        ticket: Ticket,
+        now: FleetTime,
+    ) -> Option<Waiting> {
+        let claim_by = now.after(view.pulse.policy.claim_hold);
+        let waiting = self.describe(view, event, ticket, Standing::Called, now)?;
+        Some(Waiting { turn: Some(Turn { claim_by }), ..waiting })
+    }
+
+    fn describe(
+        &self,
+        view: &View,
+        event: &EventDesk,
+        mut ticket: Ticket,
+        standing: Standing,
+        now: FleetTime,
+    ) -> Option<Waiting> {
+        let pulse = &view.pulse;
+        let policy = &pulse.policy;
+        let phase = view.phase(self.contact(), now);
+        let moves = view.admits(now) && phase == super::Phase::Queueing;
+        let outlook = Outlook {
+            table: &pulse.table,
+            admit_rate: if moves { pulse.admit_rate } else { 0.0 },
+            inventory: policy.inventory,
+            live_passes: pulse.live_passes,
+        };
+        let shown = Shown { upper: ticket.shown_upper, first_position: ticket.first_position };
+        let (estimate, shown) = estimate(&outlook, standing, shown);
+        ticket.shown_upper = shown.upper;
+        ticket.first_position = shown.first_position;
+        ticket.last_seen = Window::at(now, policy.heartbeat_ttl);
+        ticket.refreshed_by = self.run.node;
+        let poll_after = match standing {
+            Standing::Unkeyed => FRONT_POLL,
+            _ => poll_after(&estimate, policy.heartbeat_ttl, rand::random()),
+        };
+        Some(Waiting {
+            ticket: self.sign(event, &ticket)?,
+            id: ticket.id,
+            estimate,
+            phase,
+            poll_after,
+            turn: None,
+            message: policy.message.clone(),
+            opens_at: policy.schedule.opens_at.filter(|opens| *opens > now),
+            heartbeat_ttl: policy.heartbeat_ttl,
+        })
+    }
+
+    /// The visitor leaves: its place is given up at once, and a live pass ends.
+    pub fn leave(&self, event: &EventId, ticket: Option<&str>, pass: Option<&str>) {
+        let Some(event) = self.event_desk(event) else { return };
+        let heard = self.heard.load();
+        let keys = self.keys.load();
+        let (Some(keys), Some(ledger)) = (keys.as_ref(), heard.ledger) else { return };
+        let ticket = ticket.and_then(|token| keys.ring.verify_ticket(&event.id, ledger, token).ok());
+        let pass = pass.and_then(|token| keys.ring.verify_pass(&event.id, ledger, token).ok());
+        let view = event.view();
+        if let Some(ticket) = ticket {
+            event.tallies.left.fetch_add(1, Ordering::Relaxed);
+            event.askers.remove(ticket.id);
+            if let Some(place) = place(&view, ticket.id, ticket.base) {
+                event.counts.load().leave(ticket.id, place);
+            }
+        }
+        let ids = [ticket.map(|ticket| ticket.id), pass.map(|pass| pass.id)];
+        for id in ids.into_iter().flatten() {
+            let mut slots = event.slots();
+            let has_pass = view.live.pass(id).is_some() || slots.edge.minted(id).is_some();
+            if has_pass || pass.is_some_and(|pass| pass.id == id) {
+                slots.revoke(id);
+                drop(slots);
+                self.report_wanted.notify_one();
+            }
+        }
+    }
+}

@@ -1,0 +1,99 @@
+"use strict";
+
+(() => {
+  const room = document.getElementById("room");
+  if (!room) return;
+  const at = (id) => document.getElementById(id);
+  const whole = new Intl.NumberFormat(document.documentElement.lang || "en");
+  const SENTENCES = {
+    queueing: "You are in line.",
+    prequeue: "You are early. The line opens soon; everybody who is here then gets a place by lot.",
+    paused: "The line is paused. You keep your place.",
+    frozen: "The line stands still for a moment. You keep your place.",
+    sold_out: "Everything seems to be sold. You keep your place in case something comes back.",
+    closed: "The line is closed to newcomers. You keep your place.",
+    full: "The line is full. You keep your place.",
+  };
+  let timer = 0;
+  let failures = 0;
+  let takeTurn = false;
+
+  const say = (element, text) => {
+    if (element.textContent !== text) element.textContent = text;
+  };
+
+  const span = (low, high) =>
+    low === high ? whole.format(low) : `${whole.format(low)}–${whole.format(high)}`;
+
+  const show = (status) => {
+    at("connection").hidden = true;
+    say(at("sentence"), status.called ? "It is your turn." : SENTENCES[status.phase] || SENTENCES.queueing);
+    const [first, last] = status.position_range || [0, 0];
+    at("position-row").hidden = last === 0;
+    say(at("position"), span(first, last));
+    const eta = status.eta_range_min;
+    at("eta-row").hidden = !eta;
+    if (eta) say(at("eta"), `${span(eta[0], eta[1])} min`);
+    at("progress").hidden = status.progress === undefined;
+    if (status.progress !== undefined) at("progress").value = Math.round(status.progress * 100);
+    at("message").hidden = !status.message;
+    say(at("message"), status.message || "");
+    at("turn").hidden = !(status.called && status.claim_by);
+    document.title = last > 0 ? `${span(first, last)} · ${document.title.replace(/^[^·]* · /, "")}` : document.title;
+  };
+
+  const again = (after) => {
+    clearTimeout(timer);
+    timer = setTimeout(poll, after);
+  };
+
+  const lost = () => {
+    failures += 1;
+    at("connection").hidden = failures < 2;
+    const ceiling = Math.min(30000, 1000 * 2 ** failures);
+    again(ceiling / 2 + Math.random() * (ceiling / 2));
+  };
+
+  async function poll() {
+    const hold = document.visibilityState === "hidden" && !takeTurn;
+    let response;
+    let status;
+    try {
+      response = await fetch(room.dataset.status + (hold ? "?hold=1" : ""), {
+        headers: { Accept: "application/json" },
+        cache: "no-store",
+        credentials: "same-origin",
+        redirect: "error",
+      });
+      status = await response.json();
+    } catch {
+      lost();
+      return;
+    }
+    if (status.state === "admitted") {
+      location.replace(room.dataset.to);
+    } else if (status.state === "waiting") {
+      failures = 0;
+      show(status);
+      again(status.poll_after_ms);
+    } else if (response.status === 401 || response.status === 410 || response.status === 404) {
+      location.replace(room.dataset.page);
+    } else if (status.retry_after_ms) {
+      again(status.retry_after_ms * (1 + Math.random() / 4));
+    } else {
+      lost();
+    }
+  }
+
+  document.addEventListener("visibilitychange", () => {
+    if (document.visibilityState === "visible") again(0);
+  });
+  at("enter").addEventListener("click", () => {
+    takeTurn = true;
+    again(0);
+  });
+  addEventListener("pageshow", (event) => {
+    if (event.persisted) again(0);
+  });
+  again(Number(room.dataset.pollAfterMs) || 2000);
+})();
