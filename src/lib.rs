@@ -5,7 +5,7 @@
 //! | layer | modules | rule |
 //! |---|---|---|
 //! | 0 | [`model`] | pure: no I/O, clock, lock, task |
-//! | 1 | [`clock`], [`config`], [`metrics`], [`page`], [`simulation`] | leaves over the model |
+//! | 1 | [`clock`], [`config`], [`lifecycle`], [`metrics`], [`page`], [`simulation`] | leaves over the model |
 //! | 2 | [`desk`] | what an edge knows; the one place where adapters meet |
 //! | 3 | [`proxy`], [`control`], [`admin`] | adapters: Pingora, the control log, the operator's API |
 //! | 4 | [`app`], [`cli`] | assembly |
@@ -17,6 +17,7 @@ pub mod clock;
 pub mod config;
 pub mod control;
 pub mod desk;
+pub mod lifecycle;
 pub mod metrics;
 pub mod model;
 pub mod page;

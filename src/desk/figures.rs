@@ -20,6 +20,8 @@ pub struct Figures {
     pub contact: Contact,
     /// The log index of the last pulse.
     pub index: LogIndex,
+    /// How long ago the report was sent that the newest pulse answers; `None` before the first pulse.
+    pub pulse_age: Option<std::time::Duration>,
     /// How long an answer of the leader takes, smoothed, in milliseconds.
     pub round_trip_ms: u64,
     /// Per event.
@@ -122,7 +124,13 @@ impl Desk {
             }
         });
         let events = events.collect();
-        Figures { contact, index: heard.index, round_trip_ms: heard.link.round_trip_ms(), events }
+        Figures {
+            contact,
+            index: heard.index,
+            pulse_age: heard.link.silence(boot),
+            round_trip_ms: heard.link.round_trip_ms(),
+            events,
+        }
     }
 
     /// An event as adapters look it up.

@@ -52,6 +52,12 @@ impl Link {
         }
     }
 
+    /// How long ago the report was sent that the newest pulse answers; `None` before the first pulse.
+    #[must_use]
+    pub fn silence(&self, now: BootTime) -> Option<std::time::Duration> {
+        self.newest.map(|_| now.since(self.echo))
+    }
+
     /// The latest that fleet time can be at `now`.
     #[must_use]
     pub fn upper(&self, now: BootTime) -> FleetTime {
