@@ -30,18 +30,26 @@ impl Entries {
         Self { file, committed: Arc::default() }
     }
 
-    /// Runs `work` where waiting for the disk disturbs nobody.
     async fn on_disk<T: Send + 'static>(
         &self,
         work: impl FnOnce(&LogFile) -> Result<T, FileError> + Send + 'static,
     ) -> Result<T, FileError> {
-        let file = Arc::clone(&self.file);
-        tokio::task::spawn_blocking(move || work(&file)).await.unwrap_or(Err(FileError::Cancelled))
+        on_disk(&self.file, work).await
     }
 
     fn committed(&self) -> Option<LogId> {
         *self.committed.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Runs `work` where waiting for the disk disturbs nobody, and remembers a failure.
+pub(super) async fn on_disk<T: Send + 'static>(
+    file: &Arc<LogFile>,
+    work: impl FnOnce(&LogFile) -> Result<T, FileError> + Send + 'static,
+) -> Result<T, FileError> {
+    let file = Arc::clone(file);
+    let work = move || work(&file).inspect_err(|error| file.note_failure(error));
+    tokio::task::spawn_blocking(work).await.unwrap_or(Err(FileError::Cancelled))
 }
 
 impl RaftLogReader<LogTypes> for Entries {

@@ -5,6 +5,7 @@ use std::io::{self, Read};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use redb::backends::FileBackend;
 use redb::{
@@ -111,6 +112,7 @@ impl FormatRecord {
 pub(super) struct LogFile {
     database: Database,
     path: PathBuf,
+    failure: Mutex<Option<String>>,
     /// Locked until it is dropped.
     _lock: Option<File>,
 }
@@ -142,7 +144,7 @@ impl LogFile {
             let backend = FileBackend::new(file)?;
             Database::builder().set_cache_size(CACHE).create_with_backend(backend)
         })?;
-        let opened = Self { database, path, _lock: Some(lock) };
+        let opened = Self { database, path, failure: Mutex::default(), _lock: Some(lock) };
         opened.check_format()?;
         Ok(opened)
     }
@@ -153,7 +155,7 @@ impl LogFile {
         let path = PathBuf::from("(memory)");
         let database =
             open_checked(&path, || Database::builder().set_cache_size(CACHE).create_with_backend(backend))?;
-        let opened = Self { database, path, _lock: None };
+        let opened = Self { database, path, failure: Mutex::default(), _lock: None };
         if opened.read::<FormatRecord>(FORMAT_RECORD).is_err() {
             opened.begin().and_then(|txn| found(&txn).map(|()| txn)).and_then(commit).map_err(|error| {
                 OpenError::Damaged { path: opened.path.clone(), detail: error.to_string() }
@@ -190,6 +192,16 @@ impl LogFile {
             Ok(Generation(next))
         };
         take().map_err(|error: FileError| self.damaged(&error))
+    }
+
+    /// Keeps what went wrong, for the one line that tells the operator.
+    pub(super) fn note_failure(&self, error: &FileError) {
+        let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        failure.get_or_insert_with(|| format!("{}: {error}", self.path.display()));
+    }
+
+    pub(super) fn failure(&self) -> Option<String> {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// A transaction that is on disk once it is committed.

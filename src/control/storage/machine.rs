@@ -11,7 +11,8 @@ use openraft::{
 use serde::{Deserialize, Serialize};
 
 use super::codec::{decode, encode};
-use super::file::{FileError, LogFile, OpenError, commit, put};
+use super::entries::on_disk;
+use super::file::{LogFile, OpenError, commit, put};
 use super::{LogId, LogTypes, StorageError};
 use crate::model::ids::LogIndex;
 use crate::model::ledger::{Outcome, State};
@@ -76,16 +77,14 @@ impl Machine {
     }
 
     async fn save(&self, stored: StoredSnapshot) -> Result<(), StorageError> {
-        let file = Arc::clone(&self.file);
         let signature = stored.meta.signature();
-        let write = move || {
+        let write = move |file: &LogFile| {
             let txn = file.begin()?;
             put(&txn, SNAPSHOT, &stored)?;
             commit(txn)
         };
-        tokio::task::spawn_blocking(write)
+        on_disk(&self.file, write)
             .await
-            .unwrap_or(Err(FileError::Cancelled))
             .map_err(|error| StorageIOError::write_snapshot(Some(signature), &error).into())
     }
 }

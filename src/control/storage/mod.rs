@@ -53,12 +53,23 @@ impl Storage {
         Ok(Self { file: Arc::new(LogFile::open(data_dir)?) })
     }
 
+    /// A control log on a storage of the caller's.
+    #[cfg(test)]
+    pub(super) fn on_backend(backend: impl redb::StorageBackend) -> Result<Self, OpenError> {
+        Ok(Self { file: Arc::new(LogFile::on_backend(backend)?) })
+    }
+
     /// Takes a generation for a new run of this node: greater than every earlier one, and on disk on return.
     ///
     /// # Errors
     /// When the file cannot be read or written.
     pub(super) fn next_generation(&self, unix_seconds: u64) -> Result<Generation, OpenError> {
         self.file.next_generation(unix_seconds)
+    }
+
+    /// What the disk last refused, if it did.
+    pub(super) fn disk_failure(&self) -> Option<String> {
+        self.file.failure()
     }
 
     /// The two halves that raft wants, and the state that the second keeps.

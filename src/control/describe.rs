@@ -1,0 +1,77 @@
+//! What the log says, as JSON for the operator. Secrets stay inside.
+
+use serde_json::{Value, json};
+
+use crate::model::ids::{EventId, LogIndex, TicketId};
+use crate::model::ledger::{Event, State};
+
+/// An event: its policy as stated, and what the log counts.
+pub(super) fn event(state: &State, id: &EventId, event: &Event) -> Value {
+    let (pool, line, policy) = (&event.pool, &event.line, &event.policy);
+    let occupied = pool.occupied();
+    json!({
+        "id": id,
+        "version": event.version,
+        "policy": event.fields.to_map(),
+        "warnings": policy.warnings(),
+        "index": state.index,
+        "now_ms": state.now.0,
+        "slots": {
+            "capacity": policy.capacity,
+            "occupied": occupied,
+            "free": pool.free(policy.capacity.get()),
+            "live_passes": pool.live().len(),
+            "consumed": pool.live().consumed_len(),
+        },
+        "line": {
+            "epoch": line.epoch,
+            "gate": line.gate,
+            "watermark": line.watermark,
+            "buckets": line.buckets,
+            "admit_pending": line.admit_pending,
+            "joined": line.rows.values().map(|row| u64::from(row.joined)).sum::<u64>(),
+            "alive": line.rows.values().map(|row| u64::from(row.alive)).sum::<u64>(),
+            "lottery": line.lottery.as_ref().map(|lottery| json!({
+                "bucket": lottery.bucket,
+                "commitment": hex(&lottery.commitment),
+                "order": lottery.order.as_ref().map(|order| hex(order)),
+            })),
+        },
+        "nodes": state.runs.keys().map(ToString::to_string).collect::<Vec<_>>(),
+    })
+}
+
+/// The records of an event's log after an index, oldest first.
+pub(super) fn log(event: &Event, after: LogIndex, limit: usize) -> Vec<Value> {
+    let records = event.log.after(after).take(limit);
+    records.filter_map(|record| serde_json::to_value(record).ok()).collect()
+}
+
+/// One ticket.
+pub(super) fn ticket(state: &State, event: &Event, id: TicketId) -> Value {
+    let live = event.pool.live();
+    let pass = live.pass(id);
+    let standing = match pass {
+        Some(pass) if pass.claim.is_some() => "admitted",
+        Some(_) => "called",
+        None if live.is_consumed(id) => "over",
+        None => "unknown_to_the_log",
+    };
+    json!({
+        "ticket": id.to_string(),
+        "standing": standing,
+        "missed_a_turn": live.is_unclaimed_once(id),
+        "pass": pass.map(|pass| json!({
+            "expires_ms": pass.expires.0,
+            "started_ms": pass.claim.map(|claim| claim.started.0),
+            "acknowledged_at": pass.claim.map(|claim| claim.index),
+            "minted_by": pass.at.run.to_string(),
+            "weight": pass.weight,
+        })),
+        "index": state.index,
+    })
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

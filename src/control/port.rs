@@ -1,0 +1,119 @@
+//! The control log as the desk knows it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use async_trait::async_trait;
+use serde_json::Value;
+
+use super::describe;
+use super::lead::new_key;
+use super::queue::{Answer, Asking};
+use super::storage::SharedState;
+use crate::clock::Clock;
+use crate::desk::{ChangeOutcome, Changed, ControlError, ControlPort};
+use crate::model::ids::{EventId, KeyId, LogIndex, TicketId};
+use crate::model::ledger::{self, Change, ChangeError, ChangeKind, Command, Step};
+
+/// How long an answer may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The way to the control log.
+#[derive(Debug)]
+pub struct ControlLog {
+    asking: Asking,
+    state: Arc<ArcSwap<SharedState>>,
+    clock: Clock,
+}
+
+impl ControlLog {
+    pub(super) fn new(asking: Asking, state: Arc<ArcSwap<SharedState>>, clock: Clock) -> Self {
+        Self { asking, state, clock }
+    }
+
+    async fn put(&self, command: Command) -> Result<(LogIndex, Step), ControlError> {
+        let busy = || ControlError::Unavailable("too many changes wait".to_owned());
+        let answered = self.asking.ask(command).ok_or_else(busy)?;
+        let answer: Answer = match tokio::time::timeout(PATIENCE, answered).await {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(_)) | Err(_) => return Err(ControlError::Unknown),
+        };
+        answer.map_err(ControlError::Unavailable)
+    }
+
+    fn read<T>(&self, look: impl FnOnce(&ledger::State) -> T) -> T {
+        self.state.load().read(look)
+    }
+
+    fn event<T>(
+        &self,
+        id: &EventId,
+        look: impl FnOnce(&ledger::State, &ledger::Event) -> T,
+    ) -> Result<T, ControlError> {
+        self.read(|state| state.events.get(id).map(|event| look(state, event)))
+            .ok_or(ControlError::NoSuchEvent)
+    }
+}
+
+#[async_trait]
+impl ControlPort for ControlLog {
+    async fn change(
+        &self,
+        event: EventId,
+        kind: ChangeKind,
+        if_match: Option<u64>,
+    ) -> Result<Changed, ControlError> {
+        let now = self.clock.wall();
+        let change = Change { now, event: event.clone(), if_match, entropy: rand::random(), kind };
+        let (index, step) = self.put(Command::Change(change)).await?;
+        let Step::Changed(changed) = step else { return Err(ControlError::Unknown) };
+        let applied = changed.map_err(refusal)?;
+        let warnings = self.event(&event, |_, event| event.policy.warnings()).unwrap_or_default();
+        let outcome = match applied.outcome {
+            ledger::ChangeOutcome::Created => ChangeOutcome::Created,
+            ledger::ChangeOutcome::Updated => ChangeOutcome::Updated,
+            ledger::ChangeOutcome::Unchanged => ChangeOutcome::Unchanged,
+            ledger::ChangeOutcome::Deleted => ChangeOutcome::Deleted,
+        };
+        Ok(Changed { index, version: applied.version, outcome, merged: applied.merged, warnings })
+    }
+
+    async fn rotate_key(&self) -> Result<(KeyId, LogIndex), ControlError> {
+        let now = self.clock.wall();
+        let (index, step) = self.put(Command::RotateKey { now, key: new_key(now) }).await?;
+        let Step::Rotated(id) = step else { return Err(ControlError::Unknown) };
+        Ok((id, index))
+    }
+
+    async fn describe(&self, event: EventId) -> Result<Value, ControlError> {
+        self.event(&event, |state, found| describe::event(state, &event, found))
+    }
+
+    async fn list(&self) -> Result<Vec<Value>, ControlError> {
+        Ok(self
+            .read(|state| state.events.iter().map(|(id, event)| describe::event(state, id, event)).collect()))
+    }
+
+    async fn event_log(
+        &self,
+        event: EventId,
+        after: LogIndex,
+        limit: usize,
+    ) -> Result<Vec<Value>, ControlError> {
+        self.event(&event, |_, event| describe::log(event, after, limit))
+    }
+
+    async fn explain(&self, event: EventId, ticket: TicketId) -> Result<Value, ControlError> {
+        self.event(&event, |state, event| describe::ticket(state, event, ticket))
+    }
+}
+
+fn refusal(error: ChangeError) -> ControlError {
+    match error {
+        ChangeError::NoSuchEvent => ControlError::NoSuchEvent,
+        ChangeError::VersionMismatch(current) => ControlError::VersionMismatch { current },
+        ChangeError::Conflict(reason) => ControlError::Conflict(reason),
+        ChangeError::Faults(faults) => ControlError::Faults(faults),
+    }
+}
