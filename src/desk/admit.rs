@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::event::{EventDesk, View};
+use super::express::Door;
 use super::{Desk, IssuedPass};
 use crate::model::edge::Contact;
 use crate::model::grant::Minted;
@@ -14,6 +15,15 @@ use crate::model::token::{Content, Pass};
 
 /// The longest wait for the leader's answer is this, or four round trips if that is more.
 pub(super) const PATIENCE: Duration = Duration::from_secs(1);
+
+/// By which way a visitor asks for a slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Entrance {
+    /// Its turn in line has come.
+    Called,
+    /// At once, while nobody waits: a line that begins meanwhile is for this visitor too.
+    Express,
+}
 
 /// What asking for a slot came to.
 #[derive(Clone, Debug)]
@@ -100,9 +110,28 @@ impl Desk {
         self.issue_minted(event, &minted)
     }
 
+    /// Mints as the entrance allows: express is judged at the mint, not at arrival.
+    fn enter_by(
+        &self,
+        event: &EventDesk,
+        view: &View,
+        id: TicketId,
+        life: Duration,
+        entrance: Entrance,
+    ) -> Option<IssuedPass> {
+        let open = entrance == Entrance::Called || self.door(event, view) == Door::Open;
+        if open { self.mint(event, view, id, life) } else { None }
+    }
+
     /// A pass for `id`: from a slot in hand, else after one top-up, which everybody here who waits shares.
-    pub(super) async fn admit(&self, event: &EventDesk, id: TicketId, life: Duration) -> Admission {
-        if let Some(pass) = self.mint(event, &event.view(), id, life) {
+    pub(super) async fn admit(
+        &self,
+        event: &EventDesk,
+        id: TicketId,
+        life: Duration,
+        entrance: Entrance,
+    ) -> Admission {
+        if let Some(pass) = self.enter_by(event, &event.view(), id, life, entrance) {
             return Admission::Pass(pass);
         }
         if !event.view().admits(self.now()) {
@@ -119,8 +148,11 @@ impl Desk {
                     return Admission::Unanswered;
                 }
                 let view = event.view();
-                if let Some(pass) = self.mint(event, &view, id, life) {
+                if let Some(pass) = self.enter_by(event, &view, id, life, entrance) {
                     return Admission::Pass(pass);
+                }
+                if entrance == Entrance::Express && self.door(event, &view) == Door::Shut {
+                    return Admission::Refused;
                 }
                 let answered = self.heard.load().link.answered() >= asked_with;
                 if answered && (view.pulse.refused || !view.admits(self.now())) {

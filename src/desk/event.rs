@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -26,6 +26,9 @@ use crate::model::time::{BootTime, FleetTime};
 /// How long a first use or a renewal is asked for again before it is given up.
 const EXTEND_LIMIT: Duration = Duration::from_millis(1500);
 
+/// Who wants a bucket asks again with every pulse or poll: after this nobody does any more.
+const BUCKET_PATIENCE: Duration = Duration::from_millis(1500);
+
 /// How long a seat is remembered that has become a ticket, so that a second tab gets the same one.
 const SEAT_MEMORY: Duration = Duration::from_secs(10);
 
@@ -40,7 +43,8 @@ pub(super) struct EventDesk {
     seats: Mutex<Seats>,
     pub(super) express: Mutex<Express>,
     pub(super) held: AtomicU32,
-    pub(super) wants_bucket: AtomicBool,
+    /// When somebody last wanted a bucket to be keyed by, in milliseconds of the boot clock; 0: nobody does.
+    bucket_wanted: AtomicU64,
     /// Express is closed here until a pulse answers this report: somebody was put in line.
     line_begun: AtomicU64,
     last_arrival: AtomicU64,
@@ -119,7 +123,7 @@ impl EventDesk {
             seats: Mutex::default(),
             express: Mutex::default(),
             held: AtomicU32::new(0),
-            wants_bucket: AtomicBool::new(false),
+            bucket_wanted: AtomicU64::new(0),
             line_begun: AtomicU64::new(0),
             last_arrival: AtomicU64::new(0),
             tallies: Tallies::default(),
@@ -181,13 +185,24 @@ impl EventDesk {
             window: Window::at(fleet, policy.heartbeat_ttl),
             counts: counts.report(view.pulse.watermark, number, answered),
             put_in_line: self.line_begun.load(Ordering::Relaxed) > answered,
-            wants_bucket: self.wants_bucket.load(Ordering::Relaxed),
+            wants_bucket: self.wants_bucket(now),
             held: self.held.load(Ordering::Relaxed),
             called_asking: self.askers.count(now),
             called_last_minute: slots.called.count(now),
             claimed_last_minute: slots.claimed.count(now),
             express_rate: slots.arrivals.recent_rate(now),
         }
+    }
+
+    /// Notes that somebody wants a bucket, or that the last one who did has one.
+    pub(super) fn want_bucket(&self, now: Option<BootTime>) {
+        self.bucket_wanted.store(now.map_or(0, |now| now.0.max(1)), Ordering::Relaxed);
+    }
+
+    /// Whether somebody wants a bucket who has not given up since.
+    fn wants_bucket(&self, now: BootTime) -> bool {
+        let wanted = self.bucket_wanted.load(Ordering::Relaxed);
+        wanted > 0 && now.since(BootTime(wanted)) <= BUCKET_PATIENCE
     }
 
     /// Closes express here at once, until the leader has heard of the line with `next_report`.
@@ -208,6 +223,8 @@ impl EventDesk {
             return Some(KeyBase::Drawn { bucket: lottery, floor: Default::default() });
         }
         if policy.ordering == LineOrdering::Random {
+            // No bucket is told of while there is no line, or while it is about to be over.
+            pulse.buckets.last()?;
             return Some(KeyBase::Clock(pulse.floor.max(pulse.watermark)));
         }
         let bucket = open_bucket(view, now)?;

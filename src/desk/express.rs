@@ -5,7 +5,7 @@ use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::admit::{Admission, PATIENCE};
+use super::admit::{Admission, Entrance, PATIENCE};
 use super::event::{EventDesk, View};
 use super::{Desk, ExpressAnswer, ExpressKind, IssuedPass};
 use crate::model::edge::{Contact, ExpressRoom, ON_THE_SPOT_LIFE, may_go_on_the_spot};
@@ -85,7 +85,7 @@ impl Desk {
             }
         };
         drop(view);
-        match self.admit(event, self.new_ticket_id(), life).await {
+        match self.admit(event, self.new_ticket_id(), life, Entrance::Express).await {
             Admission::Pass(pass) => {
                 self.remember_express(event, kind, &pass);
                 event.tallies.express.fetch_add(1, Ordering::Relaxed);

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::admit::{Admission, PATIENCE};
+use super::admit::{Admission, Entrance, PATIENCE};
 use super::counts::Place;
 use super::event::{EventDesk, View};
 use super::express::Door;
@@ -86,7 +86,7 @@ impl Desk {
         drop(view);
         if self.settled_door(event).await == Door::Open {
             event.slots().arrivals.note(self.clock.boot());
-            if let Admission::Pass(pass) = self.admit(event, id, pass_claim).await {
+            if let Admission::Pass(pass) = self.admit(event, id, pass_claim, Entrance::Express).await {
                 event.tallies.express.fetch_add(1, Ordering::Relaxed);
                 return JoinAnswer::Admitted(pass);
             }
@@ -112,7 +112,7 @@ impl Desk {
                 if base != KeyBase::Unkeyed {
                     return base;
                 }
-                event.wants_bucket.store(true, Ordering::Relaxed);
+                event.want_bucket(Some(self.clock.boot()));
                 event.begin_line(self.next_report());
                 self.report_wanted.notify_one();
                 if pulses.changed().await.is_err() {
@@ -122,7 +122,7 @@ impl Desk {
         };
         let base = tokio::time::timeout(PATIENCE, keyed).await.unwrap_or(KeyBase::Unkeyed);
         if base != KeyBase::Unkeyed {
-            event.wants_bucket.store(false, Ordering::Relaxed);
+            event.want_bucket(None);
         }
         base
     }

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::admit::Admission;
+use super::admit::{Admission, Entrance};
 use super::event::{EventDesk, View};
 use super::join::place;
 use super::{Attendance, Desk, EndReason, StatusAnswer, Turn, Waiting};
@@ -85,12 +85,12 @@ impl Desk {
     fn key_late(&self, event: &EventDesk, view: &View, mut ticket: Ticket, now: FleetTime) -> StatusAnswer {
         let base = self.key_now(event, view);
         if base == KeyBase::Unkeyed {
-            event.wants_bucket.store(true, Ordering::Relaxed);
+            event.want_bucket(Some(self.clock.boot()));
             event.begin_line(self.next_report());
             self.report_wanted.notify_one();
         } else {
             ticket.base = base;
-            event.wants_bucket.store(false, Ordering::Relaxed);
+            event.want_bucket(None);
             self.put_in_line(event, view, ticket.id, base);
         }
         self.answer(self.describe_place(event, view, ticket, now))
@@ -121,7 +121,7 @@ impl Desk {
             if event.askers.ask(ticket.id, boot) == super::askers::Asking::First {
                 event.slots().called.note(boot);
             }
-            if let Admission::Pass(pass) = self.admit(event, ticket.id, pass_claim).await {
+            if let Admission::Pass(pass) = self.admit(event, ticket.id, pass_claim, Entrance::Called).await {
                 event.askers.remove(ticket.id);
                 event.slots().claimed.note(self.clock.boot());
                 return StatusAnswer::Admitted(pass);

@@ -17,10 +17,6 @@ pub(super) struct Counts {
     buckets: BTreeMap<BucketStart, Bucket>,
     /// The cell that the watermark is in, and how many waited in it when the watermark came.
     front: Option<(OrderKey, f64)>,
-    /// Runs that have reported of this line.
-    heard: BTreeSet<NodeRun>,
-    /// Runs whose windows were full at their last report of a bucket.
-    full: BTreeSet<NodeRun>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -46,10 +42,6 @@ impl Counts {
 
     /// Takes what a run says of a bucket; it stands above the run's row.
     pub(super) fn take(&mut self, run: NodeRun, count: BucketCount) {
-        self.heard.insert(run);
-        if count.full {
-            self.full.insert(run);
-        }
         let bucket = self.buckets.entry(count.bucket).or_default();
         bucket.whole = None;
         bucket.rows.retain(|(of, _)| *of != run);
@@ -59,9 +51,13 @@ impl Counts {
         }
     }
 
-    /// Whether two windows of the run are full, so that its counts stand by themselves.
-    pub(super) fn is_full(&self, run: NodeRun) -> bool {
-        self.full.contains(&run)
+    /// Whether a newer run of the node counts what this one left behind, over windows that are full.
+    pub(super) fn is_replaced(&self, run: NodeRun) -> bool {
+        let newer = |(of, count): &(NodeRun, BucketCount)| {
+            of.node == run.node && of.generation > run.generation && count.full
+        };
+        let stands = |bucket: &&Bucket| bucket.rows.iter().any(|(of, _)| *of == run);
+        self.buckets.values().filter(stands).any(|bucket| bucket.counts.iter().any(newer))
     }
 
     /// Forgets runs: their rows have been dropped from the log.
@@ -73,15 +69,6 @@ impl Counts {
             if bucket.rows.len() + bucket.counts.len() != before {
                 bucket.whole = None;
             }
-        }
-    }
-
-    /// Forgets what the log says of a run, not what it reports.
-    pub(super) fn forget_rows(&mut self, run: NodeRun) {
-        for bucket in self.buckets.values_mut().filter(|bucket| bucket.rows.iter().any(|(of, _)| *of == run))
-        {
-            bucket.rows.retain(|(of, _)| *of != run);
-            bucket.whole = None;
         }
     }
 
@@ -128,15 +115,15 @@ impl Counts {
 
     /// How many wait above the watermark.
     pub(super) fn waiting(&mut self, watermark: OrderKey) -> f64 {
-        let (front, full) = (self.front, &self.full);
+        let front = self.front;
         self.buckets
             .range_mut(watermark.bucket()..)
             .map(|(start, bucket)| {
                 if *start == watermark.bucket() {
-                    return bucket.slices(*start, watermark, front, full).iter().sum();
+                    return bucket.slices(*start, watermark, front).iter().sum();
                 }
                 *bucket.whole.get_or_insert_with(|| {
-                    bucket_total(&bucket.counts, &bucket.rows, *start, start.first_key(), full)
+                    bucket_total(&bucket.counts, &bucket.rows, *start, start.first_key())
                 })
             })
             .sum()
@@ -144,14 +131,14 @@ impl Counts {
 
     /// How many wait in one bucket, above the watermark.
     pub(super) fn waiting_in(&self, start: BucketStart, watermark: OrderKey) -> f64 {
-        let slices = |bucket: &Bucket| bucket.slices(start, watermark, self.front, &self.full);
+        let slices = |bucket: &Bucket| bucket.slices(start, watermark, self.front);
         self.buckets.get(&start).map_or(0.0, |bucket| slices(bucket).iter().sum())
     }
 
     /// The cells above the watermark, slice by slice; a bucket is looked into only when the iterator gets there.
     pub(super) fn cells(&self, watermark: OrderKey) -> impl Iterator<Item = Cell> + '_ {
         self.buckets.range(watermark.bucket()..).flat_map(move |(start, bucket)| {
-            let slices = bucket.slices(*start, watermark, self.front, &self.full);
+            let slices = bucket.slices(*start, watermark, self.front);
             let start = *start;
             slices.into_iter().enumerate().map(move |(slice, waiting)| Cell {
                 from: OrderKey::slice_start(start, slice).max(watermark.min(start.next().first_key())),
@@ -171,7 +158,7 @@ impl Counts {
         for (start, bucket) in self.buckets.range(watermark.bucket()..) {
             if fine < BY_SLICES && (bucket.is_sliced() || *start == watermark.bucket()) {
                 fine += 1;
-                let slices = bucket.slices(*start, watermark, self.front, &self.full);
+                let slices = bucket.slices(*start, watermark, self.front);
                 cells.extend(slices.into_iter().enumerate().map(|(slice, waiting)| Cell {
                     from: OrderKey::slice_start(*start, slice),
                     to: OrderKey::slice_start(*start, slice + 1),
@@ -222,7 +209,6 @@ impl Bucket {
         start: BucketStart,
         watermark: OrderKey,
         front: Option<(OrderKey, f64)>,
-        full: &BTreeSet<NodeRun>,
     ) -> [f64; SLICES] {
         let from = watermark.max(start.first_key());
         let share = |slice: usize| {
@@ -241,9 +227,9 @@ impl Bucket {
             *waiting = entered.map_or(told * share, |(_, entered)| told.min(entered * share));
         }
         let total: f64 = slices.iter().sum();
-        let missing = bucket_total(&self.counts, &self.rows, start, from, full) - total;
+        let missing = bucket_total(&self.counts, &self.rows, start, from) - total;
         let shares: f64 = (0..SLICES).map(share).sum();
-        if missing > 0.0 && shares > 0.0 && !(self.rows.is_empty() && self.all_full(full)) {
+        if missing > 0.0 && shares > 0.0 && !(self.rows.is_empty() && self.all_full()) {
             for (slice, waiting) in slices.iter_mut().enumerate() {
                 *waiting += missing * share(slice) / shares;
             }
@@ -251,8 +237,8 @@ impl Bucket {
         slices
     }
 
-    fn all_full(&self, full: &BTreeSet<NodeRun>) -> bool {
-        self.counts.iter().all(|(run, _)| full.contains(run))
+    fn all_full(&self) -> bool {
+        self.counts.iter().all(|(_, count)| count.full)
     }
 }
 
@@ -262,7 +248,6 @@ fn bucket_total(
     rows: &[(NodeRun, RowState)],
     start: BucketStart,
     from: OrderKey,
-    full: &BTreeSet<NodeRun>,
 ) -> f64 {
     let (begin, end) = (start.first_key(), start.next().first_key());
     let above = |at: OrderKey| {
@@ -285,8 +270,7 @@ fn bucket_total(
     };
     let mut total = 0.0;
     for (run, count) in counts {
-        let least =
-            if full.contains(run) { 0.0 } else { LEAST_SHARE * f64::from(count.joined) * above(begin) };
+        let least = if count.full { 0.0 } else { LEAST_SHARE * f64::from(count.joined) * above(begin) };
         let told = f64::max(told(count), least);
         // Rows of the node's runs before: their tickets may come back to the new one, and be counted there.
         let before = rows.iter().filter(|(of, _)| of.node == run.node);

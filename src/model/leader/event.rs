@@ -15,7 +15,8 @@ use super::table::table;
 use crate::model::exchange::{EventPulse, Grant, Lottery, Settled, TableRow};
 use crate::model::ids::{EventId, LineEpoch, LogIndex, NodeRun, Term, TicketId};
 use crate::model::ledger::{
-    Event, EventTick, Extend, Gate, Line, LotteryState, Pool, Reserved, Returned, RunState, Settle, Span,
+    Event, EventTick, Extend, Gate, Line, LotteryState, Pool, RateCredit, Reserved, Returned, RunState,
+    Settle, Span,
 };
 use crate::model::order::OrderKey;
 use crate::model::pacing::Supply;
@@ -52,6 +53,7 @@ pub(super) struct EventLead {
     waiting: f64,
     moving_since: Option<BootTime>,
     claimed: u32,
+    held: u32,
     heartbeat_ttl: Duration,
 }
 
@@ -105,6 +107,7 @@ impl EventLead {
             waiting: 0.0,
             moving_since: None,
             claimed: 0,
+            held: 0,
             heartbeat_ttl: event.policy.heartbeat_ttl,
         }
     }
@@ -129,15 +132,7 @@ impl EventLead {
         let supply = self.supply(&scene, heard);
         self.steer(&scene, term, edges, heard, supply, &mut tick);
         tick.rows.extend(self.rows.due(&event.line, &self.counts, boot));
-        tick.drop_rows = self.rows.outlived(
-            &mut self.counts,
-            scene.registered,
-            edges,
-            &event.policy,
-            scene.spans,
-            now,
-            boot,
-        );
+        tick.drop_rows = self.rows.outlived(&mut self.counts, edges, &event.policy, scene.spans, now, boot);
         self.reserve(&scene, edges, supply, &mut tick);
         self.remember(&scene, heard, &tick);
         Planned { tick: self.is_due(&scene, &tick).then_some(tick), span: self.heartbeat_span(&scene) }
@@ -156,7 +151,7 @@ impl EventLead {
                 }
                 let counts_now = self.doorman.heeds(*run, edge, term);
                 heard.wants_bucket |= report.wants_bucket && counts_now;
-                heard.put_in_line |= report.put_in_line && counts_now;
+                heard.put_in_line |= report.put_in_line;
             }
             let last = edge.events.get(scene.id).filter(|report| report.line == self.line);
             if let Some(report) = last.filter(|_| edge.is_heard(scene.boot)) {
@@ -245,15 +240,17 @@ impl EventLead {
         self.waiting = uncalled + called;
         let credit = event.pool.credit(now, policy.max_admit_per_sec.get());
         let facts = Facts {
+            event: scene.id,
             gate: line.gate,
             has_opened: has_opened(policy, now),
             admits: admits && scene.ready,
             certain: self.counts.first_doubtful(steering.watermark).is_none(),
             waiting: self.waiting,
             uncalled,
-            serves: supply.free.min(credit.slots()),
+            serves: supply.free.min(soon(credit, policy)),
             free: supply.free,
-            newcomers: heard.put_in_line || heard.wants_bucket,
+            put_in_line: heard.put_in_line,
+            wants_bucket: heard.wants_bucket,
             lottery_runs: lottery_runs(line.lottery.as_ref(), policy, now),
             boot,
         };
@@ -289,8 +286,9 @@ impl EventLead {
                 continue;
             };
             let on_their_way = edge.granted_by.contains_key(id) || edge.grants.contains_key(id);
-            let held = if is_open { report.held } else { 0 };
-            let waiting = if on_their_way { 0 } else { report.called_asking.saturating_add(held) };
+            // Those who hold the line for a slot: the called and, while express is open, newcomers.
+            let held = if is_open { report.held } else { report.held.min(report.called_asking) };
+            let waiting = if on_their_way { 0 } else { held };
             let ahead = if is_open { (report.express_rate.max(0.0) * 0.375).round() as u32 } else { 0 };
             if waiting + ahead > 0 {
                 self.wants.push(Want { run: *run, waiting, ahead, traffic: edge.traffic(id) });
@@ -328,6 +326,7 @@ impl EventLead {
     fn remember(&mut self, scene: &Scene<'_>, heard: Heard, tick: &EventTick) {
         let boot = scene.boot;
         self.claimed = heard.claimed;
+        self.held = heard.held;
         if tick.watermark > scene.event.line.watermark {
             self.moving_since.get_or_insert(boot);
         } else if scene.event.line.gate == Gate::Open {
@@ -374,6 +373,7 @@ impl EventLead {
         let free = pool.free(policy.capacity.get());
         let credit = pool.credit(now, policy.max_admit_per_sec.get());
         let (mut grant, mut settled, mut refused, mut live_index) = (None, Vec::new(), false, LogIndex(0));
+        let held = self.held;
         if let Some(edge) = edge {
             live_index = edge.live_index;
             let fresh = edge.grants.remove(id);
@@ -385,7 +385,7 @@ impl EventLead {
             }
             if let Some(report) = edge.events.get(id) {
                 settled = report.outbox.iter().map(|settle| acknowledge(pool, run, settle)).collect();
-                let nothing_left = free == 0 || credit.slots() == 0 || !admits(policy, now);
+                let nothing_left = free == 0 || held > soon(credit, policy) || !admits(policy, now);
                 let waits = report.held > 0 && grant.is_none() && !edge.granted_by.contains_key(id);
                 refused = waits && nothing_left && line.gate != Gate::Reopening;
             }
@@ -420,6 +420,11 @@ impl EventLead {
 fn admits(policy: &Policy, now: FleetTime) -> bool {
     let mode_admits = matches!(policy.mode, Mode::Enforce | Mode::Observe);
     mode_admits && !policy.paused && has_opened(policy, now)
+}
+
+/// How many slots the rate allows while somebody can be asked to hold on: what there is, and half a second's.
+fn soon(credit: RateCredit, policy: &Policy) -> u32 {
+    credit.slots().saturating_add(policy.max_admit_per_sec.get() / 2)
 }
 
 fn is_of(report: &crate::model::exchange::EventReport, id: &EventId, line: LineEpoch) -> bool {

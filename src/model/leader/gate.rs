@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::edges::{Edge, SILENCE};
-use crate::model::ids::{NodeRun, Term};
+use crate::model::ids::{EventId, NodeRun, Term};
 use crate::model::ledger::Gate;
 use crate::model::time::BootTime;
 
@@ -26,7 +26,8 @@ struct Reopening {
 
 /// What the gate follows.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Facts {
+pub(super) struct Facts<'a> {
+    pub(super) event: &'a EventId,
     pub(super) gate: Gate,
     /// Whether the schedule lets anybody in.
     pub(super) has_opened: bool,
@@ -42,8 +43,10 @@ pub(super) struct Facts {
     pub(super) serves: u32,
     /// How many slots are free.
     pub(super) free: u32,
-    /// Whether an edge has put somebody in line, or is about to.
-    pub(super) newcomers: bool,
+    /// Whether an edge has put somebody in line.
+    pub(super) put_in_line: bool,
+    /// Whether somebody at an edge waits for a bucket to be keyed by.
+    pub(super) wants_bucket: bool,
     /// Whether a lottery takes joins.
     pub(super) lottery_runs: bool,
     pub(super) boot: BootTime,
@@ -66,14 +69,14 @@ impl Doorman {
         reopening.told.entry(run).or_insert(pulse);
     }
 
-    /// Whether a report's word of newcomers counts: while reopening, only if the edge knows of it.
+    /// Whether a report's word of who wants a bucket counts: while reopening, only if the edge knows of it.
     pub(super) fn heeds(&self, run: NodeRun, edge: &Edge, term: Term) -> bool {
         self.reopening.as_ref().is_none_or(|reopening| reopening.is_confirmed(run, edge, term))
     }
 
     pub(super) fn decide<'a>(
         &mut self,
-        facts: Facts,
+        facts: Facts<'_>,
         term: Term,
         edges: impl Iterator<Item = (&'a NodeRun, &'a Edge)>,
     ) -> Door {
@@ -82,7 +85,8 @@ impl Doorman {
         }
         match facts.gate {
             Gate::Open => {
-                let line = facts.newcomers || facts.uncalled > 0.0 || !facts.has_opened;
+                let line =
+                    facts.put_in_line || facts.wants_bucket || facts.uncalled > 0.0 || !facts.has_opened;
                 Door { gate: line.then_some(Gate::Queue), calls_all: false }
             }
             Gate::Queue => Door { gate: facts.may_reopen().then_some(Gate::Reopening), calls_all: false },
@@ -92,20 +96,22 @@ impl Doorman {
 
     fn reopen<'a>(
         &mut self,
-        facts: Facts,
+        facts: Facts<'_>,
         term: Term,
         mut edges: impl Iterator<Item = (&'a NodeRun, &'a Edge)>,
     ) -> Door {
         let since = self.reopening.as_ref().map_or(facts.boot, |reopening| reopening.since);
         let too_late = facts.boot.since(since) > REOPENING_LIMIT;
-        if too_late || facts.newcomers || !facts.may_reopen() {
+        if too_late || facts.wants_bucket || !facts.may_reopen() {
             return Door { gate: Some(Gate::Queue), calls_all: false };
         }
         let Some(reopening) = &self.reopening else { return Door::default() };
         let silent_count = facts.boot.since(reopening.since) > SILENCE;
         let confirmed = edges.all(|(run, edge)| {
             let silent = !edge.is_heard(facts.boot) && silent_count;
-            silent || reopening.is_confirmed(*run, edge, term)
+            // Whoever was put in line before the edge knew has to be counted first.
+            let counted = !edge.events.get(facts.event).is_some_and(|report| report.put_in_line);
+            silent || (counted && reopening.is_confirmed(*run, edge, term))
         });
         let opens = confirmed && facts.waiting <= f64::from(facts.free);
         Door { gate: opens.then_some(Gate::Open), calls_all: opens }
@@ -118,7 +124,7 @@ impl Reopening {
     }
 }
 
-impl Facts {
+impl Facts<'_> {
     /// Whether slots and rate would serve everybody who waits, so that the line can be over.
     fn may_reopen(&self) -> bool {
         let serves = self.waiting <= f64::from(self.serves) || self.waiting < 0.01;

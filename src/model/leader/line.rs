@@ -307,11 +307,24 @@ fn step(at: &Situation<'_>, counts: &mut Counts, from: OrderKey, wanted: f64, li
             _ => OrderKey(start.0 + half),
         })
     });
-    let stride = match at.policy.ordering {
-        Ordering::Fifo => Stride::Whole,
-        Ordering::BucketedRandom | Ordering::Random => Stride::Inside,
+    let (stride, limit) = match at.policy.ordering {
+        Ordering::Fifo => stride_of_fifo(at.line, counts, from, limit),
+        Ordering::BucketedRandom | Ordering::Random => (Stride::Inside, limit),
     };
     advance(from, wanted, counts.cells(from), limit, stride)
+}
+
+/// A lottery is even whatever the ordering: it is split anywhere, and what is before or after it is not.
+fn stride_of_fifo(line: &Line, counts: &Counts, from: OrderKey, limit: OrderKey) -> (Stride, OrderKey) {
+    let lottery = line.lottery.as_ref().map(|lottery| lottery.bucket);
+    let front = counts.cells(from).find(|cell| cell.waiting > 0.0).map(|cell| cell.from.bucket());
+    match (lottery, front) {
+        (Some(lottery), Some(front)) if lottery == front => {
+            (Stride::Inside, limit.min(lottery.next().first_key()))
+        }
+        (Some(lottery), Some(front)) if front < lottery => (Stride::Whole, limit.min(lottery.first_key())),
+        _ => (Stride::Whole, limit),
+    }
 }
 
 /// How many of the operator's extra calls a step has served; all of them once nobody is left to call.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::counts::Counts;
 use super::edges::Edges;
 use crate::model::ids::NodeRun;
-use crate::model::ledger::{Line, Row, RunState, Span};
+use crate::model::ledger::{Line, Row, Span};
 use crate::model::order::BucketStart;
 use crate::model::policy::Policy;
 use crate::model::presence::{Missing, forgiven};
@@ -97,7 +97,6 @@ impl Rows {
     pub(super) fn outlived(
         &mut self,
         counts: &mut Counts,
-        registered: &BTreeMap<NodeRun, RunState>,
         edges: &Edges,
         policy: &Policy,
         spans: &[Span],
@@ -113,17 +112,16 @@ impl Rows {
         let silence_allowed = policy.heartbeat_ttl * 3 / 2;
         let mut over = Vec::new();
         for run in standing {
-            let is_newer = |of: &&NodeRun| of.node == run.node && of.generation > run.generation;
-            let replaced = registered.keys().filter(is_newer).any(|newer| counts.is_full(*newer));
             let since = *self.gone.entry(run).or_insert(now);
+            // An edge that reports tells of every change: what the log has of the rest is still true.
+            if edges.get(&run).is_some_and(|edge| edge.is_heard(boot)) {
+                self.gone.remove(&run);
+                continue;
+            }
             let forgiven = forgiven(spans, Missing::AtNode(Some(run.node)), since, now);
             let gone = now.since(since).saturating_sub(forgiven) >= silence_allowed;
-            let reports = edges.get(&run).is_some_and(|edge| edge.is_heard(boot));
-            match (replaced || gone, reports) {
-                // An edge that reports, and does not mention a bucket in all that time, has nobody in it.
-                (true, true) => counts.forget_rows(run),
-                (true, false) => over.push(run),
-                (false, _) => {}
+            if gone || counts.is_replaced(run) {
+                over.push(run);
             }
         }
         counts.forget(&over);

@@ -214,6 +214,26 @@ impl Toy {
         self.edges[at] = edge;
     }
 
+    /// What a mutant of the ledger would do: the counts do not survive.
+    pub(super) fn forget_rows(&mut self) {
+        if let Some(event) = self.state.events.get_mut(&self.event) {
+            event.line.rows.clear();
+        }
+    }
+
+    /// Gives the tickets of a lottery their keys, once it is drawn.
+    pub(super) fn draw_keys(&mut self) {
+        for edge in &mut self.edges {
+            let Some(said) = edge.said(&self.event).cloned() else { continue };
+            let Some(lottery) = &said.lottery else { continue };
+            let draws = Draws::new(said.draw_secret, Some(lottery));
+            for ticket in edge.tickets.iter_mut().filter(|ticket| ticket.key.bucket() == lottery.bucket) {
+                let base = KeyBase::Drawn { bucket: lottery.bucket, floor: Fraction(0) };
+                ticket.key = OrderKey::of(base, ticket.id, &draws).unwrap();
+            }
+        }
+    }
+
     pub(super) fn waiting(&self) -> usize {
         self.edges.iter().map(|edge| edge.tickets.len()).sum()
     }
@@ -379,6 +399,7 @@ impl Edge {
             count.alive += 1;
             count.slices[ticket.key.slice()] += 1;
         }
+        let asking = self.tickets.iter().filter(|ticket| ticket.asked).count() as u32;
         let claimed = self.recent.iter().filter(|(_, claimed)| *claimed).count() as u32;
         let report = EventReport {
             event: event.clone(),
@@ -390,8 +411,8 @@ impl Edge {
             counts: counts.into_values().collect(),
             put_in_line: self.put_in_line,
             wants_bucket: !self.keyless.is_empty(),
-            held: self.held.len() as u32,
-            called_asking: self.tickets.iter().filter(|ticket| ticket.asked).count() as u32,
+            held: self.held.len() as u32 + asking,
+            called_asking: asking,
             called_last_minute: self.recent.len() as u32 - claimed,
             claimed_last_minute: claimed,
             express_rate: 0.0,
