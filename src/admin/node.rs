@@ -1,0 +1,50 @@
+//! This node: what it knows, its keys, its configuration.
+
+use axum::extract::State;
+use axum::response::Response;
+use http::StatusCode;
+use serde_json::json;
+
+use super::Admin;
+use super::problem::Problem;
+use super::wire::answer;
+use crate::model::edge::Contact;
+
+pub(super) async fn read(State(admin): State<Admin>) -> Response {
+    let figures = admin.desk.figures();
+    let contact = match figures.contact {
+        Contact::Fresh => "fresh",
+        Contact::Stale => "stale",
+        Contact::CutOff => "cut_off",
+    };
+    let told = json!({
+        "run": admin.desk.run().to_string(),
+        "version": env!("CARGO_PKG_VERSION"),
+        "contact": contact,
+        "index": figures.index,
+        "pulse_age_ms": figures.pulse_age.map(crate::model::time::as_millis),
+        "round_trip_ms": figures.round_trip_ms,
+        "events": figures.events.iter().map(|event| json!({
+            "id": event.event,
+            "phase": event.phase,
+            "gate": event.gate,
+            "capacity": event.capacity,
+            "live_passes": event.live_passes,
+            "slots_free": event.slots_free,
+            "waiting": event.waiting,
+            "admit_rate": event.admit_rate,
+        })).collect::<Vec<_>>(),
+    });
+    answer(StatusCode::OK, &told, None)
+}
+
+pub(super) async fn rotate_key(State(admin): State<Admin>) -> Result<Response, Problem> {
+    let (key, index) = admin.control()?.rotate_key().await?;
+    tracing::info!(%key, "a new signing key is in the control log");
+    Ok(answer(StatusCode::OK, &json!({ "key": key, "index": index }), None))
+}
+
+pub(super) async fn reload(State(admin): State<Admin>) -> Result<Response, Problem> {
+    let reloaded = admin.assembly.reload().await.map_err(Problem::reload_refused)?;
+    Ok(answer(StatusCode::OK, &reloaded, None))
+}
