@@ -108,13 +108,17 @@ fn outlived(
     rules: &Rules,
     began: u64,
 ) -> Option<Violation> {
+    let longest = rules.heartbeat_us.saturating_mul(3) / 2 + MARGIN;
+    let lately = |(_, r): &At<'_>| record.t_sent_us.saturating_sub(r.t_answered_us) <= longest;
     let shown = record.shown_ticket.as_deref() == Some(story.id) && !record.forged;
-    if !shown || earlier.iter().any(|(_, r)| r.pass.is_some() || r.t_answered_us > record.t_sent_us) {
+    if !shown || earlier.last().is_none_or(lately) {
+        return None;
+    }
+    if earlier.iter().any(|(_, r)| r.pass.is_some() || r.t_answered_us > record.t_sent_us) {
         return None;
     }
     let (last, seen) = earlier.iter().copied().max_by_key(|(_, r)| r.t_answered_us)?;
     let away = record.t_sent_us.saturating_sub(seen.t_answered_us);
-    let longest = rules.heartbeat_us.saturating_mul(3) / 2 + MARGIN;
     let since = seen.t_answered_us.saturating_sub(2 * rules.heartbeat_us);
     let excused = outages.touch(since, record.t_answered_us)
         || record.phase.as_deref() == Some("frozen")

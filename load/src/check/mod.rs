@@ -49,6 +49,14 @@ pub struct Verdict {
     pub figures: Figures,
 }
 
+impl Verdict {
+    /// The verdict for people: figures, violations, and the records that prove them.
+    #[must_use]
+    pub fn render(&self, records: &[Record]) -> String {
+        text::render(self, records)
+    }
+}
+
 /// Judges the records of one run, which must be in the order of sending, beside the event's log.
 #[must_use]
 pub fn judge(records: &[Record], log: &EventLog, rules: &Rules) -> Verdict {

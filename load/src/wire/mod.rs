@@ -5,3 +5,6 @@ mod site;
 
 pub use connection::{Answer, Connection, Lost};
 pub use site::{Site, SiteError};
+
+#[cfg(test)]
+mod tests;
