@@ -1,0 +1,319 @@
+//! What a request asks and who asks it, read once.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use http::{HeaderMap, Method, Version, header};
+use ipnet::IpNet;
+use pingora::http::RequestHeader;
+use pingora_proxy::Session;
+
+use super::accept::Accepted;
+use super::cookies::{Shown, Transport};
+use crate::model::route::{Refused, normalise, normalise_host};
+
+/// How a request was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Manner {
+    /// A page that a person goes to: may be sent elsewhere.
+    Navigation,
+    /// An `Upgrade`, as of a WebSocket.
+    Upgrade,
+    /// A CORS preflight.
+    Preflight,
+    /// Anything else: scripts, programs, forms.
+    Call,
+}
+
+/// A request.
+#[derive(Clone, Debug)]
+pub(super) struct Asked {
+    pub(super) method: Method,
+    /// Path and query as sent.
+    pub(super) target: String,
+    /// The host as it is compared; `None`: not sent (HTTP/1.0).
+    pub(super) host: Option<String>,
+    /// The host as sent.
+    pub(super) raw_host: Option<String>,
+    /// The visitor's address, as far as it can be believed.
+    pub(super) address: IpAddr,
+    pub(super) transport: Transport,
+    pub(super) manner: Manner,
+    pub(super) accepted: Accepted,
+    pub(super) shown: Shown,
+    /// The `Origin` header.
+    pub(super) origin: Option<String>,
+    /// What is known of the way here, for the origin.
+    pub(super) forwarded: Forwarded,
+}
+
+/// The headers that tell the origin how a request came.
+#[derive(Clone, Debug)]
+pub(super) struct Forwarded {
+    /// `X-Forwarded-For`.
+    pub(super) addresses: String,
+    /// `X-Forwarded-Proto`.
+    pub(super) proto: String,
+    /// `X-Forwarded-Host`.
+    pub(super) host: Option<String>,
+}
+
+impl Asked {
+    /// Reads a request; the path is checked, and what no origin should see is refused.
+    pub(super) fn read(session: &Session, trusted: &[IpNet]) -> Result<Self, Refused> {
+        let request = session.req_header();
+        let target = target_of(request)?;
+        normalise(target.as_bytes())?;
+        let raw_host = raw_host_of(request)?;
+        if raw_host.is_none() && request.version == Version::HTTP_11 {
+            return Err(Refused::NotAHost);
+        }
+        let host = match raw_host.as_deref() {
+            None => None,
+            Some(host) => Some(normalise_host(host)?.into_owned()),
+        };
+        let peer = session
+            .client_addr()
+            .and_then(|address| address.as_inet())
+            .map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |address| address.ip().to_canonical());
+        let tls = session.digest().is_some_and(|digest| digest.ssl_digest.is_some());
+        let headers = &request.headers;
+        let way = Way { peer, believed: trusted.iter().any(|net| net.contains(&peer)), trusted };
+        let (address, forwarded) = way.read(headers, if tls { "https" } else { "http" }, raw_host.as_deref());
+        let accepted = Accepted::read(text(headers, header::ACCEPT.as_str()));
+        Ok(Self {
+            method: request.method.clone(),
+            host,
+            raw_host,
+            address,
+            transport: if forwarded.proto == "https" { Transport::Secure } else { Transport::Plain },
+            manner: manner_of(session, accepted),
+            accepted,
+            shown: Shown::read(headers),
+            origin: text(headers, header::ORIGIN.as_str()).map(str::to_owned),
+            forwarded,
+            target,
+        })
+    }
+
+    /// Whether the body of an answer must be left out.
+    pub(super) fn is_head(&self) -> bool {
+        self.method == Method::HEAD
+    }
+
+    /// The path as sent.
+    pub(super) fn path(&self) -> &str {
+        self.target.split('?').next().unwrap_or_default()
+    }
+
+    /// The value of a parameter of the query, decoded; the first one counts.
+    pub(super) fn parameter(&self, name: &str) -> Option<String> {
+        let (_, query) = self.target.split_once('?')?;
+        query
+            .split('&')
+            .map(|pair| pair.split_once('=').unwrap_or((pair, "")))
+            .find(|(key, _)| *key == name)
+            .and_then(|(_, value)| decode(value))
+    }
+}
+
+/// Path and query of a request, whatever the form of its target.
+fn target_of(request: &RequestHeader) -> Result<String, Refused> {
+    let raw = request.raw_path();
+    let raw = if raw.first() == Some(&b'/') {
+        raw
+    } else {
+        request.uri.path_and_query().map_or(&b""[..], |target| target.as_str().as_bytes())
+    };
+    String::from_utf8(raw.to_vec()).map_err(|_| Refused::NotAPath)
+}
+
+fn raw_host_of(request: &RequestHeader) -> Result<Option<String>, Refused> {
+    let authority = request.uri.authority().map(|authority| authority.as_str().to_owned());
+    if authority.is_some() {
+        return Ok(authority);
+    }
+    let Some(host) = request.headers.get(header::HOST) else { return Ok(None) };
+    let host = host.to_str().map_err(|_| Refused::NotAHost)?;
+    Ok((!host.is_empty()).then(|| host.to_owned()))
+}
+
+fn text<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
+    headers.get(name)?.to_str().ok()
+}
+
+fn manner_of(session: &Session, accepted: Accepted) -> Manner {
+    let request = session.req_header();
+    let headers = &request.headers;
+    if session.is_upgrade_req() {
+        return Manner::Upgrade;
+    }
+    if request.method == Method::OPTIONS
+        && headers.contains_key(header::ORIGIN)
+        && headers.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD)
+    {
+        return Manner::Preflight;
+    }
+    let reads = request.method == Method::GET || request.method == Method::HEAD;
+    // A page fetched ahead of time is shown to nobody, perhaps: it shall not take a place.
+    let ahead = ["sec-purpose", "purpose"]
+        .iter()
+        .any(|name| text(headers, name).is_some_and(|p| p.contains("prefetch")));
+    let goes = text(headers, "sec-fetch-mode").is_none_or(|mode| mode == "navigate");
+    if reads && goes && !ahead && accepted.names_html() { Manner::Navigation } else { Manner::Call }
+}
+
+/// The way that a request came.
+struct Way<'a> {
+    peer: IpAddr,
+    believed: bool,
+    trusted: &'a [IpNet],
+}
+
+impl Way<'_> {
+    /// The visitor's address, and what the origin is told.
+    fn read(&self, headers: &HeaderMap, scheme: &str, host: Option<&str>) -> (IpAddr, Forwarded) {
+        if !self.believed {
+            let (proto, host) = (scheme.to_owned(), host.map(str::to_owned));
+            return (self.peer, Forwarded { addresses: self.peer.to_string(), proto, host });
+        }
+        let lines: Vec<&str> =
+            headers.get_all("x-forwarded-for").iter().filter_map(|line| line.to_str().ok()).collect();
+        let named = lines.join(",");
+        let hops = named.split(',').map(str::trim).filter(|hop| !hop.is_empty());
+        let mut address = self.peer;
+        // From the nearest hop on: the first one that is not ours is the visitor, as far as we can know.
+        for hop in hops.rev() {
+            let Some(hop) = address_of(hop) else { break };
+            address = hop;
+            if !self.trusted.iter().any(|net| net.contains(&hop)) {
+                break;
+            }
+        }
+        let addresses = if named.trim().is_empty() {
+            self.peer.to_string()
+        } else {
+            format!("{}, {}", named.trim(), self.peer)
+        };
+        let proto = match text(headers, "x-forwarded-proto") {
+            Some("https") => "https",
+            Some("http") => "http",
+            _ => scheme,
+        };
+        let host = text(headers, "x-forwarded-host").or(host).map(str::to_owned);
+        (address, Forwarded { addresses, proto: proto.to_owned(), host })
+    }
+}
+
+/// The address of one hop, which may carry a port.
+fn address_of(hop: &str) -> Option<IpAddr> {
+    let bracketed = hop.strip_prefix('[').and_then(|rest| rest.split_once(']')).map(|(inside, _)| inside);
+    let plain = bracketed.unwrap_or(hop);
+    let parsed: Option<IpAddr> = plain.parse().ok();
+    parsed
+        .or_else(|| hop.parse::<std::net::SocketAddr>().ok().map(|address| address.ip()))
+        .map(|address| address.to_canonical())
+}
+
+/// Undoes the percent-encoding of a value in a query; `None` if it is no text then.
+fn decode(value: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(value.len());
+    let mut rest = value.as_bytes();
+    while let Some((&first, after)) = rest.split_first() {
+        rest = after;
+        let pair = after.first_chunk::<2>().filter(|_| first == b'%');
+        let escaped = pair.and_then(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok());
+        match escaped {
+            Some(byte) => {
+                bytes.push(byte);
+                rest = after.get(2..).unwrap_or_default();
+            }
+            None => bytes.push(first),
+        }
+    }
+    String::from_utf8(bytes).ok()
+}
+
+/// Percent-encodes a value for a query: all but letters, digits, `-`, `.`, `_`, `~` and `/`.
+pub(super) fn encode(value: &str) -> String {
+    use std::fmt::Write as _;
+    let mut text = String::with_capacity(value.len() + 16);
+    for byte in value.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'/' => {
+                text.push(char::from(byte))
+            }
+            _ => {
+                let _ = write!(text, "%{byte:02X}");
+            }
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn seen(peer: &str, lines: &[(&'static str, &'static str)]) -> (String, Forwarded) {
+        let trusted: Vec<IpNet> = vec!["10.0.0.0/8".parse().unwrap(), "fd00::/8".parse().unwrap()];
+        let headers = lines
+            .iter()
+            .map(|(name, value)| (name.parse().unwrap(), HeaderValue::from_static(value)))
+            .collect();
+        let peer: IpAddr = peer.parse().unwrap();
+        let way = Way { peer, believed: trusted.iter().any(|net| net.contains(&peer)), trusted: &trusted };
+        let (address, forwarded) = way.read(&headers, "http", Some("shop.test"));
+        (address.to_string(), forwarded)
+    }
+
+    #[test]
+    fn a_stranger_cannot_say_where_it_comes_from() {
+        let (address, forwarded) = seen(
+            "203.0.113.9",
+            &[("x-forwarded-for", "10.1.1.1"), ("x-forwarded-proto", "https"), ("x-forwarded-host", "evil")],
+        );
+        assert_eq!(address, "203.0.113.9");
+        assert_eq!(forwarded.addresses, "203.0.113.9");
+        assert_eq!(forwarded.proto, "http");
+        assert_eq!(forwarded.host.as_deref(), Some("shop.test"));
+    }
+
+    #[test]
+    fn a_trusted_proxy_is_believed_up_to_the_first_stranger() {
+        let cases = [
+            ("198.51.100.7", "198.51.100.7"),
+            ("1.1.1.1, 198.51.100.7", "198.51.100.7"),
+            ("1.1.1.1, 198.51.100.7, 10.0.0.2", "198.51.100.7"),
+            ("198.51.100.7:4711", "198.51.100.7"),
+            ("[2001:db8::1]:443", "2001:db8::1"),
+            ("2001:db8::1", "2001:db8::1"),
+            ("::ffff:198.51.100.7", "198.51.100.7"),
+            ("10.0.0.3", "10.0.0.3"),
+            ("198.51.100.7, unknown", "10.0.0.1"),
+            ("", "10.0.0.1"),
+        ];
+        for (header, expected) in cases {
+            let (address, _) = seen("10.0.0.1", &[("x-forwarded-for", header)]);
+            assert_eq!(address, expected, "{header}");
+        }
+        let (_, forwarded) =
+            seen("10.0.0.1", &[("x-forwarded-for", "1.1.1.1"), ("x-forwarded-proto", "https")]);
+        assert_eq!(forwarded.addresses, "1.1.1.1, 10.0.0.1");
+        assert_eq!(forwarded.proto, "https");
+    }
+
+    proptest! {
+        #[test]
+        fn a_value_survives_the_query(value: String) {
+            prop_assert_eq!(decode(&encode(&value)), Some(value));
+        }
+
+        #[test]
+        fn any_query_value_is_decoded_or_refused(value: String) {
+            let _ = decode(&value);
+        }
+    }
+}

@@ -1,0 +1,314 @@
+//! Pingora's hooks.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use async_trait::async_trait;
+use http::{HeaderValue, StatusCode, Version, header};
+use pingora::http::{RequestHeader, ResponseHeader};
+use pingora::upstreams::peer::HttpPeer;
+use pingora::{Error, ErrorSource, ErrorType};
+use pingora_proxy::{FailToProxy, ProxyHttp, Session};
+use serde_json::json;
+
+use super::accept::Format;
+use super::answer::Answer;
+use super::asked::{Asked, Manner};
+use super::cookies::{self, PASS_HEADER, TICKET_HEADER};
+use super::front;
+use super::front_desk::FrontDesk;
+use super::limits::Counters;
+use super::origins::{Origin, Origins, Server};
+use super::protected::{SetPass, Verdict};
+use super::settings::ProxySettings;
+use crate::clock::Clock;
+use crate::model::route::Refused;
+use crate::page::{Notice, NoticePage, Pages};
+
+/// An idle keep-alive connection is closed after this long, in seconds.
+const KEEPALIVE_S: u64 = 75;
+
+/// The longest silence inside a request's body.
+const READ: Duration = Duration::from_secs(30);
+
+/// The longest wait for a visitor to take some bytes.
+const WRITE: Duration = Duration::from_secs(30);
+
+/// The door: decides about every request. Clones share everything.
+pub struct Gate<D> {
+    pub(super) desk: Arc<D>,
+    pub(super) counters: Arc<Counters>,
+    clock: Clock,
+    setup: Arc<ArcSwap<Setup>>,
+}
+
+impl<D> Clone for Gate<D> {
+    fn clone(&self) -> Self {
+        Self {
+            desk: Arc::clone(&self.desk),
+            counters: Arc::clone(&self.counters),
+            clock: self.clock,
+            setup: Arc::clone(&self.setup),
+        }
+    }
+}
+
+/// What a reload replaces as a whole.
+pub(super) struct Setup {
+    pub(super) settings: ProxySettings,
+    pub(super) origins: Origins,
+    pub(super) pages: Pages,
+}
+
+/// What the gate remembers of one request.
+#[derive(Default)]
+pub struct Passage {
+    asked: Option<Asked>,
+    origin: Option<Arc<Origin>>,
+    server: Option<Arc<Server>>,
+    tries: usize,
+    set_pass: Option<SetPass>,
+    /// Ends the connection when the pass of an upgraded one ends; stops with the request.
+    _watch: Option<front::Watch>,
+}
+
+impl Setup {
+    fn new(settings: ProxySettings) -> anyhow::Result<Self> {
+        let origins = Origins::open(&settings.origins);
+        let pages = Pages::new(&settings.public_path)?;
+        Ok(Self { settings, origins, pages })
+    }
+}
+
+impl<D: FrontDesk> Gate<D> {
+    /// A gate; resolves the names of origins, so it may take a moment.
+    ///
+    /// # Errors
+    /// If a page template is at fault.
+    pub fn new(desk: Arc<D>, settings: ProxySettings, clock: Clock) -> anyhow::Result<Self> {
+        let setup = Arc::new(ArcSwap::from_pointee(Setup::new(settings)?));
+        Ok(Self { desk, counters: Arc::new(Counters::new()), clock, setup })
+    }
+
+    /// Goes on with other settings; requests under way end by the old ones. Resolves names, so it may take a moment.
+    ///
+    /// # Errors
+    /// If a page template is at fault: then nothing has changed.
+    pub fn reload(&self, settings: ProxySettings) -> anyhow::Result<()> {
+        if self.setup.load().settings != settings {
+            self.setup.store(Arc::new(Setup::new(settings)?));
+        }
+        Ok(())
+    }
+
+    /// Resolves and probes origins, for ever.
+    pub async fn tend(&self) {
+        let mut ticks = tokio::time::interval(Duration::from_secs(1));
+        let mut elapsed = Duration::ZERO;
+        ticks.tick().await;
+        loop {
+            ticks.tick().await;
+            elapsed += Duration::from_secs(1);
+            self.setup.load_full().origins.tend(elapsed).await;
+        }
+    }
+
+    fn refused(&self, session: &Session, refused: Refused) -> Answer {
+        let status = match refused {
+            Refused::TooLong => StatusCode::URI_TOO_LONG,
+            _ => StatusCode::BAD_REQUEST,
+        };
+        tracing::debug!(%refused, method = %session.req_header().method, "a request was refused");
+        Answer::problem(status, "refused", &refused.to_string(), json!({}))
+    }
+}
+
+#[async_trait]
+impl<D: FrontDesk> ProxyHttp for Gate<D> {
+    type CTX = Passage;
+
+    fn new_ctx(&self) -> Passage {
+        Passage::default()
+    }
+
+    async fn early_request_filter(&self, session: &mut Session, _: &mut Passage) -> pingora::Result<()> {
+        // Pingora makes these anew for every request; keep-alive stays off where it has switched it off.
+        if session.get_keepalive().is_some() {
+            session.set_keepalive(Some(KEEPALIVE_S));
+        }
+        session.set_read_timeout(Some(READ));
+        session.set_write_timeout(Some(WRITE));
+        session.set_total_drain_timeout(Some(Duration::from_secs(2)));
+        Ok(())
+    }
+
+    async fn request_filter(&self, session: &mut Session, passage: &mut Passage) -> pingora::Result<bool> {
+        let setup = self.setup.load_full();
+        let asked = match Asked::read(session, &setup.settings.trusted_proxies) {
+            Ok(asked) => asked,
+            Err(refused) => {
+                self.refused(session, refused).send(session).await?;
+                return Ok(true);
+            }
+        };
+        let verdict = if asked.is_for_room(&setup.settings.public_path) {
+            Verdict::Answer(self.room(session, &asked, &setup).await)
+        } else {
+            let headers = session.req_header().headers.clone();
+            self.judge(&asked, &headers, &setup).await
+        };
+        match verdict {
+            Verdict::Answer(answer) => {
+                tracing::debug!(status = answer.status().as_u16(), "answered at the gate");
+                answer.send(session).await?;
+                Ok(true)
+            }
+            Verdict::Pass(entry) => {
+                if asked.manner == Manner::Upgrade {
+                    session.set_read_timeout(None);
+                    passage._watch = entry.session.and_then(|open| self.watch(open));
+                }
+                passage.origin = Some(entry.origin);
+                passage.set_pass = entry.set_pass;
+                passage.asked = Some(asked);
+                Ok(false)
+            }
+        }
+    }
+
+    async fn upstream_peer(&self, _: &mut Session, passage: &mut Passage) -> pingora::Result<Box<HttpPeer>> {
+        let unavailable =
+            || Error::explain(ErrorType::HTTPStatus(503), "the origin has no server with an address");
+        let origin = passage.origin.as_ref().ok_or_else(unavailable)?;
+        let server = origin.next(self.clock.boot()).ok_or_else(unavailable)?;
+        let upgrade = passage.asked.as_ref().is_some_and(|asked| asked.manner == Manner::Upgrade);
+        let peer = origin.peer(&server, upgrade);
+        passage.server = Some(server);
+        passage.tries += 1;
+        Ok(Box::new(peer))
+    }
+
+    fn fail_to_connect(
+        &self,
+        _: &mut Session,
+        _: &HttpPeer,
+        passage: &mut Passage,
+        mut error: Box<Error>,
+    ) -> Box<Error> {
+        if let Some(server) = &passage.server {
+            server.failed(self.clock.boot());
+        }
+        let breadth = passage.origin.as_ref().map_or(0, |origin| origin.breadth());
+        error.set_retry(passage.tries < breadth.min(4));
+        error
+    }
+
+    async fn upstream_request_filter(
+        &self,
+        _: &mut Session,
+        request: &mut RequestHeader,
+        passage: &mut Passage,
+    ) -> pingora::Result<()> {
+        let Some(asked) = &passage.asked else { return Ok(()) };
+        let lines: Vec<HeaderValue> = request.headers.get_all(header::COOKIE).iter().cloned().collect();
+        request.remove_header(&header::COOKIE);
+        for line in lines {
+            if let Some(kept) = cookies::without_ours(line.as_bytes()) {
+                request.append_header(header::COOKIE, kept)?;
+            }
+        }
+        request.remove_header(TICKET_HEADER);
+        request.remove_header(PASS_HEADER);
+        request.remove_header("forwarded");
+        request.insert_header("x-forwarded-for", asked.forwarded.addresses.as_str())?;
+        request.insert_header("x-forwarded-proto", asked.forwarded.proto.as_str())?;
+        match &asked.forwarded.host {
+            Some(host) => request.insert_header("x-forwarded-host", host.as_str())?,
+            None => drop(request.remove_header("x-forwarded-host")),
+        }
+        Ok(())
+    }
+
+    async fn response_filter(
+        &self,
+        _: &mut Session,
+        response: &mut ResponseHeader,
+        passage: &mut Passage,
+    ) -> pingora::Result<()> {
+        // It would send visitors past this gate.
+        response.remove_header(&header::ALT_SVC);
+        let Some(set_pass) = &passage.set_pass else { return Ok(()) };
+        let navigation = passage.asked.as_ref().is_some_and(|asked| asked.manner == Manner::Navigation);
+        if set_pass.fits(navigation, &response.headers) && !response.status.is_informational() {
+            response.append_header(header::SET_COOKIE, set_pass.line.as_str())?;
+            response.insert_header(header::CACHE_CONTROL, "private, no-store")?;
+            for shared in ["cdn-cache-control", "surrogate-control", "expires"] {
+                response.remove_header(shared);
+            }
+            passage.set_pass = None;
+        }
+        Ok(())
+    }
+
+    async fn fail_to_proxy(
+        &self,
+        session: &mut Session,
+        error: &Error,
+        passage: &mut Passage,
+    ) -> FailToProxy {
+        let status = match (error.etype(), error.esource()) {
+            (ErrorType::HTTPStatus(code), _) => {
+                StatusCode::from_u16(*code).unwrap_or(StatusCode::BAD_GATEWAY)
+            }
+            (
+                ErrorType::ReadTimedout | ErrorType::ConnectTimedout | ErrorType::WriteTimedout,
+                ErrorSource::Upstream,
+            ) => StatusCode::GATEWAY_TIMEOUT,
+            (_, ErrorSource::Upstream) => StatusCode::BAD_GATEWAY,
+            (
+                ErrorType::WriteError | ErrorType::ReadError | ErrorType::ConnectionClosed,
+                ErrorSource::Downstream,
+            ) => {
+                return FailToProxy { error_code: 0, can_reuse_downstream: false };
+            }
+            (_, ErrorSource::Downstream) => StatusCode::BAD_REQUEST,
+            _ => StatusCode::INTERNAL_SERVER_ERROR,
+        };
+        if session.response_written().is_none() {
+            session.set_keepalive(None);
+            let answer = self.origin_failed(passage.asked.as_ref(), status);
+            if let Err(error) = answer.send(session).await {
+                tracing::debug!(%error, "the visitor was gone before it could be told of an error");
+            }
+        }
+        FailToProxy { error_code: status.as_u16(), can_reuse_downstream: false }
+    }
+
+    fn suppress_error_log(&self, _: &Session, _: &Passage, error: &Error) -> bool {
+        // Visitors who go away are no faults.
+        matches!(error.esource(), ErrorSource::Downstream)
+    }
+
+    fn request_summary(&self, session: &Session, _: &Passage) -> String {
+        // Never the query: it may carry secrets of the site behind.
+        let request = session.req_header();
+        let version = if request.version == Version::HTTP_2 { "h2" } else { "h1" };
+        format!("{version} {} {}", request.method, request.uri.path())
+    }
+}
+
+impl<D: FrontDesk> Gate<D> {
+    fn origin_failed(&self, asked: Option<&Asked>, status: StatusCode) -> Answer {
+        let html = asked.is_some_and(|asked| asked.accepted.preferred() == Format::Html);
+        if html {
+            let setup = self.setup.load();
+            let page = NoticePage { notice: Notice::OriginDown, ..NoticePage::default() };
+            if let Ok(html) = setup.pages.notice(&page) {
+                return Answer::page(status, html);
+            }
+        }
+        let detail = "the origin does not answer; the pass stays valid, try again in a moment";
+        Answer::problem(status, "origin_unavailable", detail, json!({})).retry_after(Duration::from_secs(2))
+    }
+}

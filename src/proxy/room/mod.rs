@@ -1,0 +1,193 @@
+//! The waiting room itself: everything below the public path (design §5).
+
+mod calls;
+mod page;
+mod shape;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{Method, StatusCode};
+use pingora_proxy::Session;
+use serde_json::json;
+
+use super::accept::Format;
+use super::answer::Answer;
+use super::asked::{Asked, encode};
+use super::cookies::Writer;
+use super::front_desk::FrontDesk;
+use super::gate::{Gate, Setup};
+use crate::desk::{IssuedPass, PassAnswer, Waiting};
+use crate::model::ids::EventId;
+use crate::model::policy::Policy;
+use crate::model::route::{RouteTable, normalise};
+use crate::page::{Notice, NoticePage};
+
+/// A longer wish is not kept, in bytes.
+const LONGEST_TO: usize = 2048;
+
+/// A request to the room of an event.
+struct Visit<'a> {
+    asked: &'a Asked,
+    setup: &'a Setup,
+    event: EventId,
+    policy: Arc<Policy>,
+    /// The event's path in the waiting room.
+    room: String,
+    /// Where the visitor wants to go; always a path of the event.
+    to: String,
+    shares_host: bool,
+}
+
+impl Asked {
+    /// Whether the waiting room answers this, in every reading of the path.
+    pub(super) fn is_for_room(&self, public_path: &str) -> bool {
+        normalise(self.target.as_bytes()).is_ok_and(|path| path.is_below(public_path))
+    }
+}
+
+impl<D: FrontDesk> Gate<D> {
+    /// Answers a request below the public path.
+    pub(super) async fn room(&self, session: &mut Session, asked: &Asked, setup: &Setup) -> Answer {
+        let public = setup.settings.public_path.as_str();
+        if let Some(asset) = setup.pages.assets().find(asked.path()) {
+            let reads = asked.method == Method::GET || asked.method == Method::HEAD;
+            return if reads { Answer::asset(asset) } else { wrong_method("GET, HEAD") };
+        }
+        let below = asked.path().strip_prefix(public).and_then(|rest| rest.strip_prefix('/'));
+        let (name, action) = match below.map(|rest| rest.split_once('/').unwrap_or((rest, ""))) {
+            Some(parts) => parts,
+            None => ("", ""),
+        };
+        let known = name.parse::<EventId>().ok().and_then(|event| {
+            let policy = self.desk.policy(&event)?;
+            Some((event, policy))
+        });
+        let Some((event, policy)) = known else { return not_found(asked, setup) };
+        let routes = self.desk.routes();
+        let visit = Visit {
+            asked,
+            setup,
+            room: format!("{public}/{event}"),
+            to: destination(asked, &routes, &event, &policy),
+            shares_host: routes.events_on(asked.host.as_deref()) > 1,
+            event,
+            policy,
+        };
+        match (action, &asked.method) {
+            ("", &Method::GET | &Method::HEAD) => self.page(&visit).await,
+            ("join", &Method::POST) => self.join(session, &visit).await,
+            ("status", &Method::GET | &Method::HEAD) => self.status(&visit).await,
+            ("ticket", &Method::DELETE) | ("leave", &Method::POST) => self.leave(&visit),
+            ("challenge", &Method::GET | &Method::HEAD) => {
+                Answer::json(StatusCode::OK, &json!({ "kind": "none" }))
+            }
+            ("" | "status" | "challenge", _) => wrong_method("GET, HEAD"),
+            ("join" | "leave", _) => wrong_method("POST"),
+            ("ticket", _) => wrong_method("DELETE"),
+            _ => not_found(asked, setup),
+        }
+    }
+
+    /// The pass that the visitor shows, if it opens: newer token, or nothing new.
+    async fn open_pass(&self, visit: &Visit<'_>) -> Option<Option<IssuedPass>> {
+        let tokens = visit.asked.shown.passes();
+        if tokens.is_empty() {
+            return None;
+        }
+        match self.desk.check_pass(&visit.event, &tokens, crate::desk::Activity::Background).await {
+            PassAnswer::Valid { renewed, .. } => Some(renewed),
+            PassAnswer::None | PassAnswer::Unavailable(_) => None,
+        }
+    }
+
+    /// The cookies of a visitor who has been let in.
+    fn admission_cookies(&self, visit: &Visit<'_>, pass: &IssuedPass) -> Vec<String> {
+        let writer = visit.writer();
+        vec![writer.pass(&pass.token, pass.expires.since(self.desk.now())), writer.no_marker()]
+    }
+}
+
+impl Visit<'_> {
+    fn writer(&self) -> Writer<'_> {
+        Writer {
+            policy: &self.policy.cookie,
+            transport: self.asked.transport,
+            event: &self.event,
+            room: &self.room,
+            shares_host: self.shares_host,
+        }
+    }
+
+    /// The cookies of a visitor who waits.
+    fn waiting_cookies(&self, waiting: &Waiting) -> Vec<String> {
+        let writer = self.writer();
+        vec![writer.ticket(&waiting.ticket, self.policy.ticket_max), writer.marker(self.policy.ticket_max)]
+    }
+
+    /// The address of the waiting page, with the visitor's wish.
+    fn page_url(&self) -> String {
+        format!("{}?to={}", self.room, encode(&self.to))
+    }
+
+    /// An address of the room, with the visitor's wish.
+    fn url_of(&self, action: &str) -> String {
+        format!("{}/{action}?to={}", self.room, encode(&self.to))
+    }
+
+    /// A notice in the format that the asker prefers for a page.
+    fn notice(&self, status: StatusCode, state: &str, page: &NoticePage<'_>) -> Answer {
+        notice(self.setup, status, state, page, self.asked.accepted.preferred_for_page())
+    }
+}
+
+/// A notice as a page or as a problem.
+fn notice(setup: &Setup, status: StatusCode, state: &str, page: &NoticePage<'_>, format: Format) -> Answer {
+    let (_, sentence, _) = page.notice.words();
+    let html = match format {
+        Format::Html => setup.pages.notice(page).ok(),
+        Format::Json => None,
+    };
+    let answer = match html {
+        Some(html) => Answer::page(status, html),
+        None => Answer::problem(status, state, sentence, json!({})),
+    };
+    match page.retry_after {
+        Some(after) => answer.retry_after(after),
+        None => answer,
+    }
+}
+
+fn not_found(asked: &Asked, setup: &Setup) -> Answer {
+    let page = NoticePage { notice: Notice::NotFound, link: Some("/"), ..NoticePage::default() };
+    notice(setup, StatusCode::NOT_FOUND, "not_found", &page, asked.accepted.preferred())
+}
+
+fn wrong_method(allowed: &'static str) -> Answer {
+    let detail = "this address is asked with another method";
+    Answer::problem(StatusCode::METHOD_NOT_ALLOWED, "wrong_method", detail, json!({}))
+        .header("allow", allowed)
+}
+
+/// Where the visitor wants to go, byte by byte, if that is a path of the event on this host; else its first route.
+fn destination(asked: &Asked, routes: &RouteTable, event: &EventId, policy: &Policy) -> String {
+    let host = asked.host.as_deref();
+    let wish = asked.parameter("to").filter(|to| {
+        // Browsers read `//x` and `/\x` as another host.
+        let local = to.starts_with('/') && !to.starts_with("//") && !to.starts_with("/\\");
+        let plain = to.len() <= LONGEST_TO && to.bytes().all(|byte| matches!(byte, 0x21..=0x7e));
+        let path = normalise(to.as_bytes());
+        local
+            && plain
+            && path.is_ok_and(|path| routes.find(host, &path).is_ok_and(|found| found == Some(event)))
+    });
+    wish.unwrap_or_else(|| {
+        let first = policy.routes.first().map_or("/", |route| route.path.as_str());
+        if first.bytes().all(|byte| matches!(byte, 0x21..=0x7e)) { first.to_owned() } else { encode(first) }
+    })
+}
+
+/// How long to wait, at least a second.
+fn at_least_a_second(after: Duration) -> Duration {
+    after.max(Duration::from_secs(1))
+}
