@@ -1,1 +1,0 @@
-//! Assembly: from a configuration to a running node.

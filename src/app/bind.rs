@@ -1,0 +1,110 @@
+//! Addresses: tried before anything starts, since Pingora binds late and tells nobody when it fails.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
+use std::time::Duration;
+
+/// Why an address cannot be listened at.
+#[derive(Debug, thiserror::Error)]
+pub enum BindError {
+    /// The system refuses.
+    #[error("`{name}`: {address} cannot be listened at: {source}")]
+    Refused {
+        /// The setting.
+        name: &'static str,
+        /// The address.
+        address: SocketAddr,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// Nothing answers there, though it was free a moment ago.
+    #[error(
+        "`listeners`: nobody answers at {0}, though it was free a moment ago; is another program taking it?"
+    )]
+    Silent(SocketAddr),
+}
+
+/// Listens at an address.
+///
+/// # Errors
+/// When the system refuses.
+pub(super) fn bind(name: &'static str, address: SocketAddr) -> Result<TcpListener, BindError> {
+    let refused = |source| BindError::Refused { name, address, source };
+    let listener = TcpListener::bind(address).map_err(refused)?;
+    listener.set_nonblocking(true).map_err(refused)?;
+    Ok(listener)
+}
+
+/// Tries all addresses of visitors together, and fills in a port where 0 asks for any.
+///
+/// # Errors
+/// At the first address that the system refuses.
+pub(super) fn try_listeners(addresses: &[SocketAddr]) -> Result<Vec<SocketAddr>, BindError> {
+    let name = "listeners";
+    let bound = addresses.iter().map(|address| bind(name, *address)).collect::<Result<Vec<_>, _>>()?;
+    let actual = bound.iter().zip(addresses).map(|(listener, address)| {
+        listener.local_addr().map_err(|source| BindError::Refused { name, address: *address, source })
+    });
+    actual.collect()
+}
+
+/// Waits until somebody answers at every address.
+///
+/// # Errors
+/// When one stays silent for five seconds.
+pub(super) async fn await_listeners(addresses: &[SocketAddr]) -> Result<(), BindError> {
+    for address in addresses {
+        let mut answered = false;
+        for _ in 0..250 {
+            let reachable = reachable(*address);
+            let connect = move || TcpStream::connect_timeout(&reachable, Duration::from_secs(1)).is_ok();
+            answered = tokio::task::spawn_blocking(connect).await.unwrap_or(false);
+            if answered {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        if !answered {
+            return Err(BindError::Silent(*address));
+        }
+    }
+    Ok(())
+}
+
+/// Where this machine reaches an address that it listens at.
+#[must_use]
+pub fn reachable(address: SocketAddr) -> SocketAddr {
+    let ip = match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    };
+    SocketAddr::new(ip, address.port())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_in_use_is_refused_by_its_name() {
+        let taken = bind("admin.address", ([127, 0, 0, 1], 0).into()).unwrap();
+        let address = taken.local_addr().unwrap();
+        let refusal = try_listeners(&[address]).unwrap_err().to_string();
+        assert!(refusal.contains(&address.to_string()) && refusal.contains("listeners"), "{refusal}");
+    }
+
+    #[test]
+    fn port_zero_becomes_a_port_that_is_free() {
+        let any = ([127, 0, 0, 1], 0).into();
+        let actual = try_listeners(&[any, any]).unwrap();
+        assert_ne!(actual[0], actual[1]);
+        assert!(actual.iter().all(|address| address.port() != 0));
+    }
+
+    #[tokio::test]
+    async fn who_listens_everywhere_is_reached_at_home() {
+        let listener = bind("listeners", ([0, 0, 0, 0], 0).into()).unwrap();
+        await_listeners(&[listener.local_addr().unwrap()]).await.unwrap();
+    }
+}

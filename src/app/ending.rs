@@ -1,0 +1,88 @@
+//! How a node ends: by a signal, in good order, or because it cannot go on.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use pingora::server::{ShutdownSignal, ShutdownSignalWatch};
+use tokio::sync::Notify;
+
+use super::reload::Reloader;
+use super::signals::{Signal, Signals};
+use crate::admin::Assembly;
+use crate::control::Drained;
+use crate::desk::Desk;
+use crate::lifecycle::Lifecycle;
+use crate::model::exchange::EdgeStage;
+
+/// The longest that a node waits for the log to take what it owes.
+const LONGEST_DRAIN: Duration = Duration::from_secs(10);
+
+/// Follows the signals until one ends the node.
+pub(super) struct Ending {
+    pub(super) signals: Signals,
+    pub(super) reloader: Arc<Reloader>,
+    pub(super) desk: Arc<Desk>,
+    pub(super) lifecycle: Arc<Lifecycle>,
+    pub(super) drained: Drained,
+    pub(super) failure: Arc<Failure>,
+}
+
+/// Why the node cannot go on, told by whoever finds out first.
+#[derive(Debug, Default)]
+pub(super) struct Failure {
+    reason: Mutex<Option<anyhow::Error>>,
+    told: Notify,
+}
+
+impl Failure {
+    /// Ends the node for this reason.
+    pub(super) fn tell(&self, reason: anyhow::Error) {
+        self.reason.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(reason);
+        self.told.notify_one();
+    }
+
+    /// The reason, if the node could not go on.
+    pub(super) fn take(&self) -> Option<anyhow::Error> {
+        self.reason.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+impl Ending {
+    /// Lets nobody new in, and waits until everything promised is in the log.
+    async fn drain(&self) -> ShutdownSignal {
+        tracing::info!("the node drains: it admits nobody new, and ends once the log knows all it promised");
+        self.lifecycle.drain();
+        self.desk.set_stage(EdgeStage::Draining);
+        self.desk.report_wanted().notify_one();
+        tokio::select! {
+            () = self.drained.wait() => ShutdownSignal::GracefulTerminate,
+            () = tokio::time::sleep(LONGEST_DRAIN) => {
+                tracing::warn!("the log did not take all in time: slots come back when their passes would end");
+                ShutdownSignal::GracefulTerminate
+            }
+            () = self.quit() => ShutdownSignal::FastShutdown,
+        }
+    }
+
+    async fn quit(&self) {
+        while self.signals.next().await != Signal::Quit {}
+    }
+}
+
+#[async_trait]
+impl ShutdownSignalWatch for Ending {
+    async fn recv(&self) -> ShutdownSignal {
+        loop {
+            let signal = tokio::select! {
+                signal = self.signals.next() => signal,
+                () = self.failure.told.notified() => return ShutdownSignal::FastShutdown,
+            };
+            match signal {
+                Signal::Reload => drop(self.reloader.reload().await),
+                Signal::Drain => return self.drain().await,
+                Signal::Quit => return ShutdownSignal::FastShutdown,
+            }
+        }
+    }
+}

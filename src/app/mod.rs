@@ -1,0 +1,17 @@
+//! Assembly: from a configuration to a running node, and back down again.
+
+mod bind;
+mod certificates;
+mod ending;
+mod logs;
+mod node;
+mod operator;
+mod reload;
+mod signals;
+mod submit;
+
+pub use bind::{BindError, reachable};
+pub use certificates::CertificateError;
+pub use logs::{LogFormat, start_logs};
+pub use node::{Node, StartError, check};
+pub use signals::{Signal, Signals};

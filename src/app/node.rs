@@ -1,0 +1,308 @@
+//! A node: everything that one process runs.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::available_parallelism;
+
+use arc_swap::ArcSwap;
+use async_trait::async_trait;
+use pingora::server::configuration::ServerConf;
+use pingora::server::{RunArgs, Server, ShutdownWatch};
+use pingora::services::background::{BackgroundService, background_service};
+use tokio::sync::Mutex;
+
+use super::bind::{self, BindError};
+use super::certificates::{self, Certificate, CertificateError};
+use super::ending::{Ending, Failure};
+use super::operator::Operator;
+use super::reload::Reloader;
+use super::signals::{Signal, Signals};
+use super::submit::submit;
+use crate::admin::{Admin, AdminToken, AdminTokenError, Probes};
+use crate::clock::Clock;
+use crate::config::{self, Settings};
+use crate::control::{OpenControl, OpenError, RunningControl};
+use crate::desk::Desk;
+use crate::lifecycle::Lifecycle;
+use crate::metrics::Metrics;
+use crate::model::edge::Contact;
+use crate::proxy::{self, Gate, ProxySettings};
+
+/// How long requests under way may take after the listeners have closed, in seconds.
+const GRACE_S: u64 = 2;
+
+/// Why a node does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The control log.
+    #[error(transparent)]
+    Control(#[from] OpenError),
+    /// An address.
+    #[error(transparent)]
+    Bind(#[from] BindError),
+    /// A certificate.
+    #[error(transparent)]
+    Certificate(#[from] CertificateError),
+    /// The operator's token.
+    #[error(transparent)]
+    Token(#[from] AdminTokenError),
+    /// Something that the operator can do little about.
+    #[error("the node cannot start: {0}")]
+    System(String),
+}
+
+impl StartError {
+    fn system(error: impl std::fmt::Display) -> Self {
+        Self::System(error.to_string())
+    }
+}
+
+/// Does everything that a start does with a configuration file, but opens and binds nothing.
+///
+/// # Errors
+/// Every fault of the file, one per line.
+pub fn check(file: &Path) -> Result<Settings, String> {
+    let settings = config::load(file).map_err(|faults| faults.to_string())?;
+    let files = settings.listeners.iter().filter_map(|listener| listener.tls.as_ref());
+    let faults: Vec<_> = files.filter_map(|files| certificates::read(files).err()).collect();
+    if faults.is_empty() {
+        return Ok(settings);
+    }
+    Err(faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
+}
+
+/// A node that is open, and serves nobody yet.
+pub struct Node {
+    desk: Arc<Desk>,
+    control: RunningControl,
+    operator: Operator,
+    lifecycle: Arc<Lifecycle>,
+    reloader: Arc<Reloader>,
+    gate: Gate<Desk>,
+    listeners: Vec<SocketAddr>,
+    admin: SocketAddr,
+    metrics: SocketAddr,
+}
+
+impl std::fmt::Debug for Node {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Node").field("desk", &self.desk).finish_non_exhaustive()
+    }
+}
+
+impl Node {
+    /// Opens the control log, tries every address, and starts all but the listeners of visitors.
+    ///
+    /// `file` is what a reload reads again.
+    ///
+    /// # Errors
+    /// See [`StartError`]: one line that says what to do.
+    pub fn open(settings: Settings, file: Option<PathBuf>) -> Result<Self, StartError> {
+        let clock = Clock::start();
+        let certificates = settings
+            .listeners
+            .iter()
+            .map(|listener| listener.tls.as_ref().map(Certificate::load).transpose());
+        let certificates = certificates.collect::<Result<Vec<_>, _>>()?;
+        let addresses: Vec<_> = settings.listeners.iter().map(|listener| listener.address).collect();
+        let listeners = bind::try_listeners(&addresses)?;
+        let api = bind::bind("admin.address", settings.admin.address)?;
+        let probes = bind::bind("metrics.address", settings.metrics.address)?;
+        let addresses = (api.local_addr(), probes.local_addr());
+        let admin = addresses.0.map_err(StartError::system)?;
+        let metrics_address = addresses.1.map_err(StartError::system)?;
+        let open = OpenControl::open(&settings.node.data_dir, settings.node.id, clock)?;
+        let token = AdminToken::load_or_make(&settings.admin.token_file, rand::random())?;
+        let desk = Desk::new(open.run(), clock);
+        let control = open.start(Arc::clone(&desk)).map_err(StartError::system)?;
+        let gate = Gate::new(Arc::clone(&desk), ProxySettings::from(&settings), clock);
+        let gate = gate.map_err(StartError::system)?;
+        let metrics = Metrics::new().map_err(StartError::system)?;
+        metrics.configured(clock.wall());
+        let lifecycle = Arc::new(Lifecycle::default());
+        let reloader = Arc::new(Reloader {
+            file,
+            settings: ArcSwap::from_pointee(settings),
+            gate: gate.clone(),
+            certificates,
+            desk: Arc::clone(&desk),
+            metrics: Arc::clone(&metrics),
+            clock,
+            one_at_a_time: Mutex::new(()),
+        });
+        let assembly = Arc::clone(&reloader) as _;
+        let admin_parts = Admin { desk: Arc::clone(&desk), token: Arc::new(token), assembly };
+        let probe_parts = Probes { desk: Arc::clone(&desk), metrics, lifecycle: Arc::clone(&lifecycle) };
+        let operator =
+            Operator::start((api, admin_parts), (probes, probe_parts)).map_err(StartError::system)?;
+        Ok(Self {
+            desk,
+            control,
+            operator,
+            lifecycle,
+            reloader,
+            gate,
+            listeners,
+            admin,
+            metrics: metrics_address,
+        })
+    }
+
+    /// Where visitors are served, in the order of the configuration.
+    #[must_use]
+    pub fn listeners(&self) -> &[SocketAddr] {
+        &self.listeners
+    }
+
+    /// Where the operator's API listens.
+    #[must_use]
+    pub fn admin(&self) -> SocketAddr {
+        self.admin
+    }
+
+    /// Where metrics and probes listen.
+    #[must_use]
+    pub fn metrics(&self) -> SocketAddr {
+        self.metrics
+    }
+
+    /// Serves until a signal ends it. The caller's thread must not belong to a runtime.
+    ///
+    /// # Errors
+    /// When the node could not go on.
+    pub fn run(self, signals: &Signals) -> anyhow::Result<()> {
+        let ended = match self.prepare(signals)? {
+            Prepared::Ready => self.serve(signals),
+            Prepared::Ended => Ok(()),
+        };
+        self.control.stop();
+        self.operator.stop();
+        tracing::info!("the node has ended");
+        ended
+    }
+
+    /// Waits for the first pulse and submits the events of the file: before that no request could be matched, and none
+    /// may slip through.
+    fn prepare(&self, signals: &Signals) -> io::Result<Prepared> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        runtime.block_on(async {
+            tokio::select! {
+                () = self.learn_events() => Ok(Prepared::Ready),
+                () = ended(signals) => Ok(Prepared::Ended),
+            }
+        })
+    }
+
+    async fn learn_events(&self) {
+        let settings = self.reloader.settings.load_full();
+        let mut pulses = self.desk.pulses();
+        loop {
+            while self.desk.contact() != Contact::Fresh {
+                let _ = pulses.changed().await;
+            }
+            let Ok(control) = self.desk.control() else { continue };
+            let submitted = submit(&control, settings.node.id, &settings.events).await;
+            submitted.tell();
+            let known = |id| self.desk.event(id).is_some();
+            if submitted.refused.keys().all(known) {
+                while !submitted.taken.keys().all(known) {
+                    let _ = pulses.changed().await;
+                }
+                return;
+            }
+            tokio::time::sleep(RETRY).await;
+        }
+    }
+
+    fn serve(&self, signals: &Signals) -> anyhow::Result<()> {
+        let settings = self.reloader.settings.load_full();
+        let failure = Arc::new(Failure::default());
+        let conf = ServerConf {
+            threads: available_parallelism().map_or(1, usize::from),
+            grace_period_seconds: Some(GRACE_S),
+            graceful_shutdown_timeout_seconds: Some(1),
+            ..ServerConf::default()
+        };
+        let mut server = Server::new_with_opt_and_conf(None, conf);
+        server.bootstrap();
+        let mut visitors = proxy::service(&server.configuration, self.gate.clone());
+        let listeners = settings.listeners.iter().zip(&self.reloader.certificates).zip(&self.listeners);
+        for ((listener, certificate), address) in listeners {
+            match (&listener.tls, certificate) {
+                (Some(files), Some(certificate)) => {
+                    let tls = certificate.settings(files).map_err(|error| anyhow::anyhow!("{error}"))?;
+                    visitors.add_tls_with_settings(&address.to_string(), None, tls);
+                }
+                _ => visitors.add_tcp(&address.to_string()),
+            }
+        }
+        server.add_service(visitors);
+        server.add_service(background_service("origins", Tending(self.gate.clone())));
+        let opening = Opening {
+            listeners: self.listeners.clone(),
+            lifecycle: Arc::clone(&self.lifecycle),
+            failure: Arc::clone(&failure),
+        };
+        server.add_service(background_service("opening", opening));
+        let ending = Ending {
+            signals: signals.clone(),
+            reloader: Arc::clone(&self.reloader),
+            desk: Arc::clone(&self.desk),
+            lifecycle: Arc::clone(&self.lifecycle),
+            drained: self.control.drained(),
+            failure: Arc::clone(&failure),
+        };
+        server.run(RunArgs { shutdown_signal: Box::new(ending) });
+        failure.take().map_or(Ok(()), Err)
+    }
+}
+
+/// How long to wait before events are submitted again.
+const RETRY: std::time::Duration = std::time::Duration::from_secs(1);
+
+enum Prepared {
+    Ready,
+    Ended,
+}
+
+async fn ended(signals: &Signals) {
+    while signals.next().await == Signal::Reload {
+        tracing::warn!("the configuration is not read again while the node starts");
+    }
+}
+
+/// Resolves and probes origins.
+struct Tending(Gate<Desk>);
+
+#[async_trait]
+impl BackgroundService for Tending {
+    async fn start(&self, mut shutdown: ShutdownWatch) {
+        tokio::select! {
+            () = self.0.tend() => {}
+            _ = shutdown.changed() => {}
+        }
+    }
+}
+
+/// Waits until everything listens, and says so.
+struct Opening {
+    listeners: Vec<SocketAddr>,
+    lifecycle: Arc<Lifecycle>,
+    failure: Arc<Failure>,
+}
+
+#[async_trait]
+impl BackgroundService for Opening {
+    async fn start(&self, _: ShutdownWatch) {
+        match bind::await_listeners(&self.listeners).await {
+            Ok(()) => {
+                self.lifecycle.serve();
+                let at: Vec<_> = self.listeners.iter().map(ToString::to_string).collect();
+                tracing::info!("the node serves visitors at {}", at.join(", "));
+            }
+            Err(error) => self.failure.tell(error.into()),
+        }
+    }
+}
