@@ -4,6 +4,8 @@
 //! version does not support is refused with a sentence, never accepted and ignored.
 
 mod difference;
+#[cfg(test)]
+mod documented;
 mod fault;
 mod files;
 mod position;
