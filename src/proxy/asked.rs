@@ -32,8 +32,6 @@ pub(super) struct Asked {
     pub(super) target: String,
     /// The host as it is compared; `None`: not sent (HTTP/1.0).
     pub(super) host: Option<String>,
-    /// The host as sent.
-    pub(super) raw_host: Option<String>,
     /// The visitor's address, as far as it can be believed.
     pub(super) address: IpAddr,
     pub(super) transport: Transport,
@@ -83,7 +81,6 @@ impl Asked {
         Ok(Self {
             method: request.method.clone(),
             host,
-            raw_host,
             address,
             transport: if forwarded.proto == "https" { Transport::Secure } else { Transport::Plain },
             manner: manner_of(session, accepted),
@@ -93,11 +90,6 @@ impl Asked {
             forwarded,
             target,
         })
-    }
-
-    /// Whether the body of an answer must be left out.
-    pub(super) fn is_head(&self) -> bool {
-        self.method == Method::HEAD
     }
 
     /// The path as sent.

@@ -1,0 +1,390 @@
+//! The table of design §6.
+
+use std::io::{Read as _, Write as _};
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::house::ask_on;
+use super::{House, Reply, Script, pass};
+use crate::desk::{ExpressAnswer, RenewalUrgency};
+
+fn cookieless(reply: &Reply) -> bool {
+    reply.header("set-cookie").is_none()
+}
+
+fn with_fields(change: serde_json::Value) -> Script {
+    let mut script = Script::default();
+    for (name, value) in change.as_object().unwrap() {
+        script.fields[name] = value.clone();
+    }
+    script
+}
+
+#[test]
+fn without_a_pass_a_navigation_goes_to_the_page_and_the_origin_sees_nothing() {
+    let house = House::new(Script::default());
+    let reply = house.go("/buy/x?a=1&b=%20", "a=1");
+    assert_eq!(reply.status, 302);
+    assert_eq!(reply.header("location"), Some("/waitingroom/tour?to=/buy/x%3Fa%3D1%26b%3D%2520"));
+    assert_eq!(reply.header("cache-control"), Some("private, no-store"));
+    assert_eq!(reply.header("content-length"), Some("0"));
+    assert_eq!(house.seen(), Vec::<String>::new());
+}
+
+#[test]
+fn a_head_request_is_answered_without_body_and_the_connection_goes_on() {
+    let house = House::new(Script::default());
+    let mut stream = house.connect();
+    let head = "HEAD /buy HTTP/1.1\nHost: shop.test\nAccept: text/html";
+    assert_eq!(ask_on(&mut stream, head).status, 302);
+    let fetch = "HEAD /buy HTTP/1.1\nHost: shop.test\nAccept: application/json";
+    assert_eq!(ask_on(&mut stream, fetch).status, 429);
+    assert_eq!(ask_on(&mut stream, head).status, 302);
+}
+
+#[test]
+fn a_call_without_a_pass_is_told_where_to_join_and_the_connection_goes_on() {
+    let house = House::new(Script::default());
+    let mut stream = house.connect();
+    for _ in 0..2 {
+        let reply = ask_on(&mut stream, "GET /buy/api HTTP/1.1\nHost: shop.test\nAccept: */*");
+        assert_eq!(reply.status, 429);
+        assert_eq!(reply.header("content-type"), Some("application/problem+json"));
+        assert_eq!(reply.header("cache-control"), Some("private, no-store"));
+        assert_eq!(reply.header("retry-after"), Some("5"));
+        let body = reply.json();
+        assert_eq!(body["join"], "/waitingroom/tour/join");
+        assert_eq!(body["present"], "Anteroom-Pass");
+        assert_eq!(body["status"], 429);
+        assert_eq!(body["state"], "waiting");
+    }
+    assert_eq!(house.seen(), Vec::<String>::new());
+}
+
+#[test]
+fn a_script_is_no_navigation_whatever_it_accepts_nor_is_a_page_fetched_ahead() {
+    let house = House::new(Script::default());
+    for more in ["Sec-Fetch-Mode: cors", "Sec-Purpose: prefetch;prerender", "Purpose: prefetch"] {
+        let reply = house.ask(&format!("GET /buy HTTP/1.1\nHost: shop.test\nAccept: text/html\n{more}"));
+        assert_eq!(reply.status, 429, "{more}");
+    }
+}
+
+#[test]
+fn a_form_is_not_lost_in_silence() {
+    let house = House::new(Script::default());
+    let mut stream = house.connect();
+    let form = "POST /buy HTTP/1.1\nHost: shop.test\nAccept: text/html,*/*;q=0.8\nSec-Fetch-Mode: navigate\n\
+                Content-Length: 7\n\ncount=2";
+    let reply = ask_on(&mut stream, form);
+    assert_eq!(reply.status, 429);
+    assert!(reply.body.contains("Your request was not sent"), "{}", reply.body);
+    let again = ask_on(&mut stream, "GET /buy HTTP/1.1\nHost: shop.test\nAccept: text/html");
+    assert_eq!(again.status, 302, "the body was read, so the connection goes on");
+    assert_eq!(house.seen(), Vec::<String>::new());
+}
+
+#[test]
+fn a_long_unread_body_never_reaches_the_origin() {
+    let house = House::new(Script::default());
+    let mut stream = house.connect();
+    let head = "POST /buy HTTP/1.1\nHost: shop.test\nAccept: application/json\nContent-Length: 100000000";
+    let reply = ask_on(&mut stream, head);
+    assert_eq!(reply.status, 429);
+    let waits = "POST /buy HTTP/1.1\nHost: shop.test\nAccept: */*\nExpect: 100-continue\nContent-Length: 5";
+    assert_eq!(house.ask(waits).status, 429);
+    assert_eq!(house.seen(), Vec::<String>::new());
+}
+
+#[test]
+fn a_valid_pass_opens_and_the_origin_sees_no_token() {
+    let house = House::new(Script::default());
+    let reply = house.ask(
+        "POST /buy/x?y=1 HTTP/1.1\nHost: Shop.Test:80\nCookie: a=1; wr_pass=pass; wr_line_tour=1\n\
+         Cookie: wr_ticket=t; wr_pass_tour=old\nAnteroom-Ticket: t\nX-Forwarded-For: 1.2.3.4\n\
+         Forwarded: for=1.2.3.4\nContent-Length: 3\n\nabc",
+    );
+    assert_eq!((reply.status, reply.body.as_str()), (200, "origin"));
+    assert_eq!(reply.header("alt-svc"), None);
+    assert!(cookieless(&reply));
+    let seen = house.seen().remove(0).to_ascii_lowercase();
+    assert!(seen.starts_with("post /buy/x?y=1 http/1.1\n"), "{seen}");
+    assert!(seen.ends_with("\nabc"), "{seen}");
+    assert!(!seen.contains("wr_") && !seen.contains("anteroom") && !seen.contains("1.2.3.4"), "{seen}");
+    for line in [
+        "cookie: a=1\n",
+        "x-forwarded-for: 127.0.0.1\n",
+        "x-forwarded-proto: http\n",
+        "x-forwarded-host: shop.test:80\n",
+    ] {
+        assert!(seen.contains(line), "{line} in {seen}");
+    }
+    assert_eq!(house.asked(), [r#"check ["pass", "old"] Background"#]);
+}
+
+#[test]
+fn a_pass_by_header_opens_too() {
+    let house = House::new(Script::default());
+    assert_eq!(house.fetch("GET", "/buy", "Anteroom-Pass: pass").status, 200);
+    assert_eq!(house.fetch("GET", "/buy", "Anteroom-Pass: none").status, 429);
+}
+
+#[test]
+fn a_renewed_pass_is_set_where_no_shared_cache_loses_by_it() {
+    let relaxed = House::new(Script { urgency: RenewalUrgency::Relaxed, ..Script::default() });
+    let shared = relaxed.fetch("GET", "/buy?cache=public", "Cookie: wr_pass=renewable");
+    assert!(cookieless(&shared));
+    assert_eq!(shared.header("cache-control"), Some("public, max-age=60"));
+    let navigated = relaxed.go("/buy?cache=public", "wr_pass=renewable");
+    assert!(navigated.cookie("wr_pass").is_some());
+    let urgent = House::new(Script::default());
+    let reply = urgent.fetch("GET", "/buy?cache=public", "Cookie: wr_pass=renewable");
+    assert_eq!(reply.cookie("wr_pass"), Some("wr_pass=renewed; Path=/; Max-Age=120; HttpOnly; SameSite=Lax"));
+    for private in [navigated, reply] {
+        assert_eq!(private.header("cache-control"), Some("private, no-store"));
+        for shared in ["cdn-cache-control", "surrogate-control", "expires"] {
+            assert_eq!(private.header(shared), None, "{shared}");
+        }
+    }
+}
+
+#[test]
+fn an_express_pass_rides_on_the_response() {
+    let house = House::new(Script { express: ExpressAnswer::Admitted(pass("fresh")), ..Script::default() });
+    let reply = house.go("/buy", "");
+    assert_eq!(reply.status, 200);
+    assert!(reply.cookie("wr_pass").unwrap().starts_with("wr_pass=fresh; Path=/; Max-Age=120; HttpOnly"));
+    assert_eq!(reply.header("cache-control"), Some("private, no-store"));
+    assert_eq!(house.asked(), ["express OnTheSpot"]);
+}
+
+#[test]
+fn calls_without_cookies_share_a_pass_per_address_and_get_none_of_their_own() {
+    let house = House::new(Script { express: ExpressAnswer::Admitted(pass("shared")), ..Script::default() });
+    let reply = house.fetch("GET", "/buy", "");
+    assert_eq!(reply.status, 200);
+    assert!(cookieless(&reply));
+    assert_eq!(house.asked(), ["express PerAddress(127.0.0.1)"]);
+    assert!(!cookieless(&house.fetch("GET", "/buy", "Cookie: a=1")));
+}
+
+#[test]
+fn who_stands_in_line_is_never_expressed() {
+    let house = House::new(Script { express: ExpressAnswer::Admitted(pass("fresh")), ..Script::default() });
+    assert_eq!(house.go("/buy", "wr_line_tour=1").status, 302);
+    assert_eq!(house.fetch("GET", "/buy", "Anteroom-Ticket: t").status, 429);
+    assert_eq!(house.asked(), Vec::<String>::new());
+    assert_eq!(house.go("/buy", "wr_line_other=1").status, 200);
+}
+
+#[test]
+fn a_cookie_check_sends_navigations_to_the_page_and_calls_to_the_join() {
+    let house = House::new(Script { express: ExpressAnswer::CookieCheck, ..Script::default() });
+    assert_eq!(house.go("/buy", "").status, 302);
+    assert_eq!(house.fetch("GET", "/buy", "").status, 429);
+}
+
+#[test]
+fn a_node_that_cannot_tell_says_so() {
+    let house = House::new(Script { pass_unavailable: true, ..Script::default() });
+    let reply = house.fetch("GET", "/buy", "Cookie: wr_pass=pass");
+    assert_eq!((reply.status, reply.header("retry-after")), (503, Some("2")));
+    assert_eq!(reply.json()["state"], "frozen");
+    let express = ExpressAnswer::Unavailable(Duration::from_secs(3));
+    let house = House::new(Script { express, ..Script::default() });
+    assert_eq!(house.go("/buy", "").status, 503);
+}
+
+const SOCKET: &str = "GET /buy/ws HTTP/1.1\nHost: shop.test\nConnection: Upgrade\nUpgrade: websocket\n\
+                      Sec-WebSocket-Version: 13\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==";
+
+#[test]
+fn an_upgrade_without_a_pass_is_refused_before_the_origin_hears_of_it() {
+    let house = House::new(Script::default());
+    let reply = house.ask(SOCKET);
+    assert_eq!(reply.status, 429);
+    assert_eq!(house.seen(), Vec::<String>::new());
+}
+
+#[test]
+fn a_websocket_ends_with_its_pass() {
+    let house = House::new(Script::default());
+    let mut stream = house.connect();
+    let reply = ask_on(&mut stream, &format!("{SOCKET}\nCookie: wr_pass=pass"));
+    assert_eq!(reply.status, 101, "{reply:?}");
+    stream.write_all(b"x").unwrap();
+    let mut byte = [0];
+    stream.read_exact(&mut byte).unwrap();
+    assert_eq!(&byte, b"x");
+    assert_eq!(house.asked(), [r#"check ["pass"] Navigation"#]);
+    house.desk.over.notify_one();
+    assert!(!matches!(stream.read(&mut byte), Ok(1)), "the connection is closed");
+}
+
+#[test]
+fn preflights_and_certificate_checks_always_pass() {
+    let house = House::new(with_fields(json!({ "match": [{ "path": "/" }] })));
+    let preflight =
+        "OPTIONS /buy HTTP/1.1\nHost: shop.test\nOrigin: https://a.test\nAccess-Control-Request-Method: PUT";
+    assert_eq!(house.ask(preflight).status, 200);
+    assert_eq!(house.fetch("GET", "/.well-known/acme-challenge/abc", "").status, 200);
+    assert_eq!(house.fetch("OPTIONS", "/buy", "").status, 429);
+    assert_eq!(house.fetch("POST", "/.well-known/acme-challenge/abc", "").status, 429);
+    assert_eq!(house.fetch("GET", "/.well-known/acme-challenge/../x", "").status, 429);
+}
+
+#[test]
+fn a_bypass_rule_holds_only_as_a_whole() {
+    let house = House::new(with_fields(json!({ "bypass": [
+        { "path": "/buy/healthz" },
+        { "path": "/buy/hook", "methods": ["POST"], "networks": ["127.0.0.0/8"] },
+        { "path": "/buy/far", "networks": ["203.0.113.0/24"] },
+        { "header": { "name": "x-probe", "value": "yes" } },
+        { "cookie": { "name": "staff" } },
+    ] })));
+    let cases = [
+        ("GET", "/buy/healthz", "", 200),
+        ("GET", "/buy/healthz/x", "", 200),
+        ("GET", "/buy/healthzz", "", 429),
+        ("GET", "/buy/healthz/../secret", "", 429),
+        ("GET", "/buy/healthz/..%2fsecret", "", 429),
+        ("POST", "/buy/hook", "Content-Length: 0", 200),
+        ("GET", "/buy/hook", "", 429),
+        ("GET", "/buy/far", "X-Forwarded-For: 203.0.113.1", 429),
+        ("GET", "/buy", "X-Probe: yes", 200),
+        ("GET", "/buy", "X-Probe: no", 429),
+        ("GET", "/buy", "Cookie: staff=1", 200),
+    ];
+    for (method, path, more, status) in cases {
+        assert_eq!(house.fetch(method, path, more).status, status, "{method} {path} {more}");
+    }
+}
+
+#[test]
+fn networks_are_judged_by_the_client_that_a_trusted_proxy_names() {
+    let fields = json!({ "bypass": [{ "networks": ["203.0.113.0/24"] }] });
+    let house = House::with(with_fields(fields), |settings| {
+        settings.trusted_proxies = vec!["127.0.0.0/8".parse().unwrap()];
+    });
+    assert_eq!(house.fetch("GET", "/buy", "X-Forwarded-For: 203.0.113.1").status, 200);
+    assert!(
+        house.seen().remove(0).to_ascii_lowercase().contains("x-forwarded-for: 203.0.113.1, 127.0.0.1\n")
+    );
+    assert_eq!(house.fetch("GET", "/buy", "X-Forwarded-For: 203.0.113.1, 198.51.100.1").status, 429);
+}
+
+#[test]
+fn a_counted_bypass_passes_with_a_slot_and_without() {
+    let fields = json!({ "bypass": [{ "path": "/buy/hook", "count": true }] });
+    let none = House::new(with_fields(fields.clone()));
+    assert_eq!(none.fetch("GET", "/buy/hook", "").status, 200);
+    assert_eq!(none.asked(), ["express PerAddress(127.0.0.1)"]);
+    let free = House::new(Script { express: ExpressAnswer::Admitted(pass("fresh")), ..with_fields(fields) });
+    assert!(!cookieless(&free.go("/buy/hook", "a=1")));
+}
+
+#[test]
+fn each_mode_treats_strangers_in_its_own_way() {
+    let bypass = House::new(with_fields(json!({ "mode": "bypass" })));
+    assert_eq!(bypass.go("/buy", "").status, 200);
+    assert_eq!(bypass.asked(), Vec::<String>::new());
+    let observe = House::new(with_fields(json!({ "mode": "observe" })));
+    assert_eq!(observe.go("/buy", "wr_line_tour=1").status, 200);
+    assert_eq!(observe.asked(), ["express OnTheSpot"]);
+    let closed = House::new(Script {
+        express: ExpressAnswer::Admitted(pass("fresh")),
+        ..with_fields(json!({ "mode": "closed" }))
+    });
+    assert_eq!(closed.go("/buy", "").status, 302);
+    assert_eq!(closed.fetch("GET", "/buy", "").status, 403);
+    assert_eq!(closed.fetch("GET", "/buy", "Cookie: wr_pass=pass").status, 200);
+}
+
+#[test]
+fn what_no_event_guards_goes_to_the_default_origin_or_nowhere() {
+    let house = House::new(Script::default());
+    assert_eq!(house.go("/", "wr_pass=x; a=1").status, 200);
+    assert!(!house.seen().remove(0).contains("wr_pass"));
+    let bare = House::with(Script::default(), |settings| settings.default_origin = None);
+    assert_eq!(bare.go("/", "").status, 404);
+    assert_eq!(bare.fetch("GET", "/", "").json()["state"], "not_found");
+}
+
+#[test]
+fn no_spelling_of_path_or_host_walks_around_the_gate() {
+    let house = House::new(with_fields(json!({ "match": [{ "host": "shop.test", "path": "/buy" }] })));
+    let spellings =
+        ["//buy", "/x/../buy", "/%62uy", "/BUY", "/x/%2e%2e/buy", "/buy;x", "/x%2f..%2fbuy", "/buy//x"];
+    for path in spellings {
+        assert_eq!(house.fetch("GET", path, "").status, 429, "{path}");
+    }
+    for host in ["SHOP.test", "shop.test.", "shop.test:8080"] {
+        let reply = house.ask(&format!("GET /buy HTTP/1.1\nHost: {host}\nAccept: */*"));
+        assert_eq!(reply.status, 429, "{host}");
+    }
+    let absolute = house.ask("GET http://shop.test/buy HTTP/1.1\nHost: shop.test\nAccept: */*");
+    assert_eq!(absolute.status, 429);
+    for request in [
+        "GET /%2e%2e/buy HTTP/1.1\nHost: shop.test",
+        "GET /buy%00 HTTP/1.1\nHost: shop.test",
+        "GET /buy HTTP/1.1",
+        "GET /buy HTTP/1.1\nHost: a b",
+        "GET /x HTTP/1.1\nHost: shop.test\nConnection: x-forwarded-for",
+    ] {
+        assert_eq!(house.ask(request).status, 400, "{request}");
+    }
+    assert_eq!(house.seen(), Vec::<String>::new());
+}
+
+#[test]
+fn a_page_of_the_same_site_may_read_why_it_was_put_off() {
+    let house = House::new(with_fields(json!({ "cookie": { "domain": "example.com" } })));
+    let allowed = |host: &str, origin: &str| {
+        let reply = house.ask(&format!("GET /buy HTTP/1.1\nHost: {host}\nAccept: */*\nOrigin: {origin}"));
+        reply.header("access-control-allow-origin").map(str::to_owned)
+    };
+    assert_eq!(allowed("shop.test", "http://shop.test:81").as_deref(), Some("http://shop.test:81"));
+    assert_eq!(
+        allowed("api.example.com", "https://www.example.com").as_deref(),
+        Some("https://www.example.com")
+    );
+    for stranger in ["https://evil.test", "https://evilexample.com", "null", "https://example.com.evil.test"]
+    {
+        assert_eq!(allowed("api.example.com", stranger), None, "{stranger}");
+    }
+}
+
+#[test]
+fn an_origin_that_does_not_answer_is_named_as_such() {
+    let house = House::with(Script::default(), |settings| {
+        let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+        for origin in settings.origins.values_mut() {
+            origin.servers = vec![closed.parse().unwrap()];
+        }
+    });
+    let reply = house.fetch("GET", "/buy", "Cookie: wr_pass=pass");
+    assert_eq!(reply.status, 502);
+    assert_eq!(reply.json()["state"], "origin_unavailable");
+    assert!(house.go("/buy", "wr_pass=pass").body.contains("does not answer"));
+}
+
+#[test]
+fn strangers_are_limited_by_address_and_pass_holders_are_not() {
+    let house = House::with(Script::default(), |settings| {
+        settings.limits.strangers_per_min = 3.try_into().unwrap();
+    });
+    let statuses: Vec<u16> = (0..5).map(|_| house.go("/buy", "").status).collect();
+    assert_eq!(statuses, [302, 302, 302, 429, 429]);
+    assert_eq!(house.go("/buy", "wr_pass=pass").status, 200);
+}
+
+#[test]
+fn a_reload_takes_effect_for_the_next_request() {
+    let house = House::with(Script::default(), |settings| settings.default_origin = None);
+    assert_eq!(house.fetch("GET", "/", "").status, 404);
+    let mut settings = super::house::settings_of_nowhere();
+    settings.public_path = "/queue".into();
+    house.gate.reload(settings).unwrap();
+    assert_eq!(house.go("/buy", "").header("location"), Some("/queue/tour?to=/buy"));
+}
