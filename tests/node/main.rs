@@ -1,0 +1,253 @@
+//! One node, as a process: what survives `kill -9`, what signals do, what a start refuses.
+
+mod process;
+
+use std::net::SocketAddr;
+use std::sync::atomic::Ordering;
+
+use process::{Place, Request, Shop, output, until};
+use serde_json::Value;
+
+/// A visitor who carries tokens in headers, as apps do.
+struct Visitor<'a> {
+    place: &'a Place,
+    ticket: Option<String>,
+    pass: Option<String>,
+}
+
+impl<'a> Visitor<'a> {
+    fn new(place: &'a Place) -> Self {
+        Self { place, ticket: None, pass: None }
+    }
+
+    fn joined(place: &'a Place) -> Self {
+        let mut visitor = Self::new(place);
+        until("a join is answered", || visitor.ask("POST", "join")["state"] != "retry");
+        visitor
+    }
+
+    fn request(&self, method: &str, path: &str) -> Request {
+        let mut request = match method {
+            "POST" => Request::post(self.place.visitors, path),
+            _ => Request::get(self.place.visitors, path),
+        };
+        for (name, token) in [("Anteroom-Ticket", &self.ticket), ("Anteroom-Pass", &self.pass)] {
+            if let Some(token) = token {
+                request = request.header(name, token);
+            }
+        }
+        request.header("Accept", "application/json").header("Content-Type", "application/json")
+    }
+
+    fn ask(&mut self, method: &str, what: &str) -> Value {
+        let answer = self.request(method, &format!("/waitingroom/tour/{what}")).send().json();
+        let token = |name: &str| answer[name].as_str().map(str::to_owned);
+        self.ticket = token("ticket").or(self.ticket.take());
+        self.pass = token("pass").or(self.pass.take());
+        answer
+    }
+
+    fn status(&mut self) -> Value {
+        self.ask("GET", "status")
+    }
+
+    fn await_pass(&mut self) {
+        until("the visitor is admitted", || self.pass.is_some() || self.status()["state"] == "admitted");
+    }
+
+    /// What the protected path answers.
+    fn shop(&self) -> u16 {
+        self.request("GET", "/buy/tickets").send().status
+    }
+
+    /// The name of the ticket, and of the pass that it turns into.
+    fn id(&mut self) -> String {
+        let status = self.status();
+        status["reference"].as_str().unwrap_or_else(|| panic!("it does not wait: {status}")).to_owned()
+    }
+}
+
+fn described(place: &Place) -> Value {
+    place.admin("GET", "/admin/events/tour", "")
+}
+
+fn watermark(place: &Place) -> u64 {
+    described(place)["line"]["watermark"].as_u64().unwrap()
+}
+
+#[test]
+fn kill_nine_loses_no_place_no_pass_and_no_change() {
+    let shop = Shop::open();
+    let place = Place::new(&shop, "capacity: 3, max_admit_per_sec: 20");
+    let node = place.start();
+    place.admin("POST", "/admin/events/tour/pause", "");
+    let mut inside = Visitor::joined(&place);
+    let mut ended = Visitor::joined(&place);
+    let ended_id = ended.id();
+    place.admin("POST", "/admin/events/tour/resume", "");
+    for visitor in [&mut inside, &mut ended] {
+        visitor.await_pass();
+        assert_eq!(visitor.shop(), 200);
+    }
+    place.admin("PATCH", "/admin/events/tour", r#"{"capacity": 2}"#);
+    let mut waiting: Vec<_> = (0..3).map(|_| Visitor::joined(&place)).collect();
+    let references: Vec<_> = waiting.iter_mut().map(Visitor::id).collect();
+    // The slot of the session that ends goes to the first in line: so the watermark has moved.
+    place.admin("DELETE", &format!("/admin/events/tour/passes/{ended_id}"), "");
+    until("an ended session opens nothing", || ended.shop() != 200);
+    until("one of the line is called", || {
+        waiting.iter_mut().any(|visitor| visitor.status()["state"] == "admitted")
+    });
+    until("what was minted is in the log", || described(&place)["slots"]["live_passes"] == 2);
+    let before = described(&place);
+    node.kill();
+
+    let node = place.start();
+    assert_eq!(inside.shop(), 200, "a live pass opens after the restart");
+    assert_ne!(ended.shop(), 200, "an ended session stays ended");
+    let after = described(&place);
+    for part in ["version", "policy"] {
+        assert_eq!(after[part], before[part], "{part}");
+    }
+    assert_eq!(after["policy"]["capacity"], 2, "the live change outlives a start with the old file");
+    assert_eq!(after["slots"]["live_passes"], 2);
+    assert!(after["slots"]["consumed"].as_u64() >= before["slots"]["consumed"].as_u64());
+    assert!(watermark(&place) >= before["line"]["watermark"].as_u64().unwrap());
+    for (visitor, reference) in waiting.iter_mut().zip(&references) {
+        let status = visitor.status();
+        match status["state"].as_str().unwrap() {
+            "waiting" => assert_eq!(status["reference"], **reference),
+            "admitted" => {}
+            other => panic!("{other}: {status}"),
+        }
+    }
+    assert_eq!(waiting.iter().filter(|visitor| visitor.pass.is_some()).count(), 1);
+    drop(node);
+}
+
+#[test]
+fn sigterm_ends_an_idle_node_well_and_sigint_ends_it_at_once() {
+    let shop = Shop::open();
+    let place = Place::new(&shop, "capacity: 3, max_admit_per_sec: 20");
+    for signal in ["TERM", "INT"] {
+        let mut node = place.start();
+        node.signal(signal);
+        assert_eq!(node.end().code(), Some(0), "{signal}: {}", place.logged());
+    }
+}
+
+#[test]
+fn sighup_takes_an_edited_line_and_keeps_everything_when_the_file_is_bad() {
+    let shop = Shop::open();
+    let place = Place::new(&shop, "capacity: 3, max_admit_per_sec: 20");
+    let mut node = place.start();
+    let good = place.read();
+    place.write(&good.replace("capacity: 3", "capacity: 5"));
+    node.signal("HUP");
+    until("the edit takes effect", || described(&place)["policy"]["capacity"] == 5);
+    place.write(&good.replace("capacity: 3", "capacity: none, colour: red"));
+    node.signal("HUP");
+    let refused = "anteroom_config_last_reload_successful 0";
+    until("the refusal shows", || Request::get(place.metrics, "/metrics").send().body.contains(refused));
+    assert!(place.logged().contains("colour"), "{}", place.logged());
+    assert_eq!(described(&place)["policy"]["capacity"], 5);
+    place.write(&good.replace("id: 1,", "id: 2,"));
+    node.signal("HUP");
+    until("it says what needs a restart", || place.logged().contains("node.id"));
+    assert!(node.0.try_wait().unwrap().is_none());
+}
+
+#[test]
+fn a_signal_in_the_first_moment_does_not_kill() {
+    let shop = Shop::open();
+    let place = Place::new(&shop, "capacity: 3, max_admit_per_sec: 20");
+    let mut command = process::anteroom();
+    let child =
+        command.args(["run", "-c"]).arg(place.file()).stderr(std::process::Stdio::null()).spawn().unwrap();
+    let node = process::Running(child);
+    let exe = std::fs::canonicalize(env!("CARGO_BIN_EXE_anteroom")).unwrap();
+    let proc_exe = format!("/proc/{}/exe", node.0.id());
+    // Before `exec` the process is still the test's.
+    until("the program runs", || std::fs::read_link(&proc_exe).is_ok_and(|path| path == exe));
+    let caught = format!("/proc/{}/status", node.0.id());
+    until("SIGHUP is taken", || {
+        let status = std::fs::read_to_string(&caught).unwrap_or_default();
+        let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:\t")).unwrap_or("0");
+        u64::from_str_radix(mask.trim(), 16).unwrap_or(0) & 1 == 1
+    });
+    node.signal("HUP");
+    until("the node is ready", || {
+        Request::get(place.metrics, "/readyz").try_send().is_some_and(|answer| answer.status == 200)
+    });
+}
+
+#[test]
+fn a_bad_file_is_refused_with_every_fault_and_exit_code_two() {
+    let shop = Shop::open();
+    let place = Place::new(&shop, "capacity: 0, max_admit_per_sec: fast, colour: red");
+    for command in ["run", "check"] {
+        let (code, told) = output(&[command], Some(&place.file()));
+        assert_eq!(code, 2, "{told}");
+        for fault in ["capacity", "max_admit_per_sec", "colour"] {
+            assert!(told.contains(fault), "{command} does not tell of {fault}: {told}");
+        }
+    }
+    assert!(!place.dir.path().join("data").exists(), "a refused start leaves nothing behind");
+    assert_eq!(output(&["run"], None).0, 2);
+    assert_eq!(output(&["sing"], None).0, 2);
+    assert_eq!(output(&["--version"], None).0, 0);
+}
+
+#[test]
+fn a_good_file_passes_the_check_and_a_node_passes_the_healthcheck() {
+    let shop = Shop::open();
+    let place = Place::new(&shop, "capacity: 3, max_admit_per_sec: 20");
+    assert_eq!(output(&["check"], Some(&place.file())).0, 0);
+    assert_eq!(output(&["healthcheck"], Some(&place.file())).0, 1);
+    let _node = place.start();
+    assert_eq!(output(&["healthcheck"], Some(&place.file())).0, 0);
+}
+
+#[test]
+fn an_address_or_a_directory_in_use_ends_the_start_with_one_line_and_exit_code_one() {
+    let shop = Shop::open();
+    let place = Place::new(&shop, "capacity: 3, max_admit_per_sec: 20");
+    let _node = place.start();
+    let (code, told) = output(&["run"], Some(&place.file()));
+    assert_eq!((code, told.lines().count()), (1, 1), "{told}");
+    assert!(told.contains(&place.visitors.to_string()), "{told}");
+    let other = Place::new(&shop, "capacity: 3, max_admit_per_sec: 20");
+    let data = place.dir.path().join("data");
+    other.write(&other.read().replace("./data", data.to_str().unwrap()));
+    let (code, told) = output(&["run"], Some(&other.file()));
+    assert_eq!((code, told.lines().count()), (1, 1), "{told}");
+    assert!(told.contains("in use"), "{told}");
+}
+
+#[test]
+fn a_control_log_of_somebody_else_is_refused_and_left_alone() {
+    let shop = Shop::open();
+    let place = Place::new(&shop, "capacity: 3, max_admit_per_sec: 20");
+    let log = place.dir.path().join("data/control.redb");
+    std::fs::create_dir(place.dir.path().join("data")).unwrap();
+    std::fs::write(&log, "dear diary").unwrap();
+    let (code, told) = output(&["run"], Some(&place.file()));
+    assert_eq!((code, told.lines().count()), (1, 1), "{told}");
+    assert_eq!(std::fs::read(&log).unwrap(), b"dear diary");
+}
+
+#[test]
+fn from_the_first_moment_on_nothing_without_a_pass_reaches_the_origin() {
+    let shop = Shop::open();
+    let place = Place::new(&shop, "capacity: 3, max_admit_per_sec: 20, mode: closed");
+    place.write(&(place.read() + "default_origin: shop\n"));
+    for _ in 0..3 {
+        let node = place.start_while(|address: SocketAddr| {
+            let _ = Request::get(address, "/buy/tickets").try_send();
+        });
+        assert_eq!(shop.served.load(Ordering::SeqCst), 0);
+        node.kill();
+    }
+    let _node = place.start();
+    assert_eq!(Request::get(place.visitors, "/").send().status, 200, "what no event matches is served");
+}
