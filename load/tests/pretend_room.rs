@@ -74,8 +74,16 @@ async fn rushed(name: &str, fault: Fault, outage: Option<Duration>) -> Verdict {
     writer.join().unwrap().unwrap();
     let records = read_all(std::slice::from_ref(&history)).unwrap();
     std::fs::remove_file(&history).unwrap();
-    let roles =
-        [Role::Ordinary, Role::Impatient, Role::Ghost, Role::Replayer, Role::Bot, Role::Hidden, Role::App];
+    let roles = [
+        Role::Ordinary,
+        Role::Impatient,
+        Role::Ghost,
+        Role::Replayer,
+        Role::Bot,
+        Role::Hidden,
+        Role::Plain,
+        Role::App,
+    ];
     for role in roles {
         assert!(records.iter().any(|r| r.role == role && r.saw != Saw::Nothing), "{role:?} saw nothing");
     }

@@ -63,7 +63,8 @@ fn ended(
     outages: &Outages,
     rules: &Rules,
 ) -> Option<Violation> {
-    if record.http != 410 || record.state.is_none() {
+    let told = record.state.is_some() || record.kind == Kind::Page;
+    if record.http != 410 || !told {
         let what =
             format!("ticket {} ended with HTTP {} and state {:?}", story.id, record.http, record.state);
         return Some(Violation::new(8, what, [at]));

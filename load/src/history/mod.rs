@@ -161,6 +161,8 @@ pub enum Role {
     Bot,
     /// Waits in a hidden tab, and takes its turn late.
     Hidden,
+    /// Waits on the page alone, which it loads again and again: no scripts.
+    Plain,
     /// An app without a cookie jar: tokens in headers.
     App,
     /// Not a visitor: the one who stops and starts the server.

@@ -12,22 +12,23 @@ pub struct Mix(Vec<(Role, f64)>);
 
 /// Why a text is no mix.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no share; write ordinary=60,impatient=10,ghost=8,replayer=5,bot=5,hidden=6,app=6")]
+#[error("{0:?} is no share; write ordinary=56,impatient=10,ghost=8,replayer=5,bot=5,hidden=6,plain=5,app=5")]
 pub struct InvalidMix(String);
 
-const NAMES: [(&str, Role); 7] = [
+const NAMES: [(&str, Role); 8] = [
     ("ordinary", Role::Ordinary),
     ("impatient", Role::Impatient),
     ("ghost", Role::Ghost),
     ("replayer", Role::Replayer),
     ("bot", Role::Bot),
     ("hidden", Role::Hidden),
+    ("plain", Role::Plain),
     ("app", Role::App),
 ];
 
 impl Default for Mix {
     fn default() -> Self {
-        let shares = [60.0, 10.0, 8.0, 5.0, 5.0, 6.0, 6.0];
+        let shares = [56.0, 10.0, 8.0, 5.0, 5.0, 6.0, 5.0, 5.0];
         Self(NAMES.iter().zip(shares).map(|((_, role), share)| (*role, share)).collect())
     }
 }

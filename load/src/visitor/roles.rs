@@ -68,6 +68,7 @@ pub async fn live(
         Role::Ghost => ghost(tab, habits, dice, until).await,
         Role::Replayer => replayer(tab, habits, dice, until).await,
         Role::Bot => bot(tab, habits, dice, until).await,
+        Role::Plain => plain(tab, habits, dice, until).await,
         Role::Hidden => hidden(tab, habits, dice, until).await,
         Role::Ordinary | Role::App | Role::Operator => ordinary(tab, habits, dice, until).await,
     }
@@ -177,6 +178,20 @@ async fn bot(tab: &mut Browser, habits: &Habits, dice: &mut Dice, until: Instant
         }
         tab.rest();
         pause(dice.seconds(1.0, 4.0), enough).await;
+    }
+}
+
+/// Loads the page again and again, until it sends the visitor on.
+async fn plain(tab: &mut Browser, habits: &Habits, dice: &mut Dice, until: Instant) {
+    while Instant::now() < until {
+        match arrive(tab, habits, dice, until).await {
+            Outcome::In => return session(tab, habits, dice, until).await,
+            Outcome::InLine => {
+                tab.rest();
+                pause(dice.seconds(2.0, 0.3 * habits.heartbeat_s + 2.0), until).await;
+            }
+            _ => return,
+        }
     }
 }
 

@@ -128,7 +128,15 @@ impl Room {
             }
             (_, "/waitingroom/tour") => match (pass, shown.ticket, shown.seat) {
                 (Some(_), _, _) => moved("/buy"),
-                (None, Some(id), _) if state.line.contains_key(&id) => page(id),
+                (None, Some(id), _) if state.line.contains_key(&id) => {
+                    drop(state.status(Some(id), now, self.fault, false));
+                    match state.inside.get(&id) {
+                        Some(end) => {
+                            with_cookie(moved("/buy"), &format!("wr_pass={}; Path=/", pass_token(id, *end)))
+                        }
+                        None => page(id),
+                    }
+                }
                 (None, _, Some(id)) if !state.consumed.contains(&id) => {
                     state.join(id, now);
                     page(id)
@@ -267,7 +275,7 @@ fn ticket(id: u64) -> String {
     token(1, id, &[0, 0, 0, 9, 2, 0, 0, 0, 5, 0, 0, 0, 0])
 }
 
-fn pass(id: u64, end: u64) -> String {
+fn pass_token(id: u64, end: u64) -> String {
     let mut rest = vec![0; 31];
     rest.extend(end.to_be_bytes());
     token(2, id, &rest)
@@ -283,7 +291,7 @@ fn waiting(id: u64, called: bool, ahead: Option<usize>) -> Response<Full<Bytes>>
 }
 
 fn admitted(id: u64, end: u64) -> Response<Full<Bytes>> {
-    let token = pass(id, end);
+    let token = pass_token(id, end);
     let answer =
         json_answer(StatusCode::OK, &json!({"state": "admitted", "pass": token, "expires_at": end / 1000}));
     with_cookie(answer, &format!("wr_pass={token}; Path=/"))
