@@ -15,12 +15,21 @@ pub struct Peek {
 /// What the kinds of tokens say.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Says {
-    /// A ticket, and its bucket once it is keyed (`random`: the whole part of its clock).
-    Ticket(Option<u64>),
+    /// A ticket, and once it is keyed what its key was made from.
+    Ticket(Option<Base>),
     /// A pass, and when it ends, in unix milliseconds.
     Pass(u64),
     /// A ticket to be.
     Seat,
+}
+
+/// What a ticket's key was made from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Base {
+    /// The bucket (`random`: the whole part of the clock).
+    pub bucket: u64,
+    /// The floor of the bucket at the join, in 1/2^32 (`fifo`: the arrival in the bucket).
+    pub floor: u32,
 }
 
 /// Reads a token of version 1; `None` for anything else.
@@ -39,7 +48,7 @@ pub fn peek(token: &str) -> Option<Peek> {
             from.take::<4>()?;
             let id = from.id()?;
             from.take::<4>()?;
-            Peek { id, says: Says::Ticket(from.bucket()?) }
+            Peek { id, says: Says::Ticket(from.base()?) }
         }
         2 => {
             let id = from.id()?;
@@ -74,12 +83,14 @@ impl Bytes<'_> {
         Some(parts.map(base36).join("-"))
     }
 
-    /// The bucket in the base of a ticket's key.
-    fn bucket(&mut self) -> Option<Option<u64>> {
+    fn base(&mut self) -> Option<Option<Base>> {
         let [keyed] = self.take()?;
         match keyed {
             0 => Some(None),
-            1..=3 => Some(Some(u64::from(u32::from_be_bytes(self.take()?)))),
+            1..=3 => {
+                let bucket = u64::from(u32::from_be_bytes(self.take()?));
+                Some(Some(Base { bucket, floor: u32::from_be_bytes(self.take()?) }))
+            }
             _ => None,
         }
     }
@@ -122,8 +133,12 @@ mod tests {
         let name = "1-s44we8-10";
         let mut ticket = vec![0, 0, 0, 9, 1];
         ticket.extend(77u32.to_be_bytes());
+        ticket.extend(8u32.to_be_bytes());
         let found = peek(&forge(1, "tour", id, &ticket)).unwrap();
-        assert_eq!(found, Peek { id: name.to_owned(), says: Says::Ticket(Some(77)) });
+        assert_eq!(
+            found,
+            Peek { id: name.to_owned(), says: Says::Ticket(Some(Base { bucket: 77, floor: 8 })) }
+        );
         let found = peek(&forge(1, "tour", id, &[0, 0, 0, 9, 0])).unwrap();
         assert_eq!(found.says, Says::Ticket(None));
         let mut pass = vec![0; 31];

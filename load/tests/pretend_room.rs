@@ -111,7 +111,11 @@ async fn an_honest_room_breaks_nothing_also_when_it_goes_away_for_a_moment() {
     assert!(interrupted.violations.is_empty(), "{:#?}", interrupted.violations);
     assert_eq!((plain.figures.outages, interrupted.figures.outages), (0, 1));
     assert!(plain.figures.admitted >= 30, "{:?}", plain.figures);
-    assert_eq!(plain.figures.most_live, CAPACITY as u64);
+    assert!(
+        (CAPACITY as u64 - 2..=CAPACITY as u64).contains(&plain.figures.most_live),
+        "{:?}",
+        plain.figures
+    );
 }
 
 #[tokio::test]

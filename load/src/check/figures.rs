@@ -11,7 +11,7 @@ use super::outages::Outages;
 use super::passes::{Passes, waits};
 use super::rules::{Rules, SECOND};
 use super::story::Story;
-use crate::history::{Kind, Record, Saw};
+use crate::history::{Kind, Record, Role, Saw};
 
 /// What a run comes to, in numbers.
 #[derive(Clone, Debug, Default, serde::Serialize)]
@@ -54,7 +54,7 @@ pub struct Figures {
     pub eta_error_s: Spread,
     /// The share of expected ranges that held the real wait.
     pub eta_range_held: Option<f64>,
-    /// Answers whose upper end of the position was above an earlier one.
+    /// Answers whose upper end of the position was above an earlier one in the same tab.
     pub position_rises: u64,
     /// Answers that took the longest, in milliseconds.
     pub answer_ms: Spread,
@@ -176,7 +176,8 @@ fn etas(stories: &BTreeMap<&str, Story<'_>>) -> (Spread, Option<f64>) {
 fn position_rises(story: &Story<'_>) -> u64 {
     let mut upper = u64::MAX;
     let mut rises = 0;
-    for (_, record) in story.uncalled() {
+    // Each of a replayer's tabs has a token of its own, and hears of the others nothing.
+    for (_, record) in story.uncalled().filter(|(_, r)| r.role != Role::Replayer) {
         if let Some([_, to]) = record.position_range {
             rises += u64::from(to > upper);
             upper = to;

@@ -59,10 +59,11 @@ impl<'a> Story<'a> {
         })
     }
 
-    /// The first time that its visitor asked to leave, answered or not.
+    /// The first time that its visitor asked to leave, answered or not; of one that was let in: since then.
     #[must_use]
     pub(super) fn left(&self) -> Option<At<'a>> {
-        self.records.iter().copied().find(|(_, r)| r.kind == Kind::Leave)
+        let since = self.admitted().map_or(0, |(_, granted)| granted.t_sent_us);
+        self.records.iter().copied().find(|(_, r)| r.kind == Kind::Leave && r.t_sent_us >= since)
     }
 
     /// The bucket, where a token told it.

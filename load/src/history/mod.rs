@@ -78,6 +78,9 @@ pub struct Record {
     /// The bucket of the ticket, where its token tells.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bucket: Option<u64>,
+    /// The floor of that bucket at the join, 0..=1 (`fifo`: the arrival in it).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub floor: Option<f64>,
     /// Why there was no answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
@@ -199,6 +202,7 @@ impl Record {
             expires_ms: None,
             poll_after_ms: None,
             bucket: None,
+            floor: None,
             error: None,
         }
     }

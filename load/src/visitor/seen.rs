@@ -55,9 +55,10 @@ pub(super) fn note(record: &mut Record, answer: &Answer, cookies: &[Cookie]) -> 
     let given = cookies.iter().map(|cookie| cookie.value.as_str());
     for token in given.chain(ticket.as_deref()).chain(pass.as_deref()) {
         match peek(token).map(|peek| (peek.id, peek.says)) {
-            Some((id, Says::Ticket(bucket))) => {
+            Some((id, Says::Ticket(base))) => {
                 record.ticket = Some(id);
-                record.bucket = bucket;
+                record.bucket = base.map(|base| base.bucket);
+                record.floor = base.map(|base| f64::from(base.floor) / f64::from(u32::MAX));
             }
             Some((id, Says::Pass(until_ms))) => {
                 record.pass = Some(id);
