@@ -11,6 +11,7 @@ use super::live::LiveChange;
 use super::log::{Decision, EventLog};
 use super::outcome::{ChangeApplied, ChangeError, ChangeOutcome};
 use super::pool::{Entry, Pool, Reserved};
+use super::remains::Remains;
 use crate::model::ids::{EventId, LineId, LogIndex, PoolId};
 use crate::model::policy::{Fields, Policy, Submissions};
 use crate::model::time::FleetTime;
@@ -48,9 +49,16 @@ pub struct EventOutcome {
 }
 
 impl Event {
-    /// A new event with this policy.
+    /// A new event with this policy, over what remains of an earlier one of its id.
     #[must_use]
-    pub fn new(index: LogIndex, now: FleetTime, fields: Fields, policy: Policy, entropy: [u8; 32]) -> Self {
+    pub(super) fn new(
+        index: LogIndex,
+        now: FleetTime,
+        fields: Fields,
+        policy: Policy,
+        entropy: [u8; 32],
+        remains: Option<Remains>,
+    ) -> Self {
         let mut event = Self {
             version: index.0,
             fields,
@@ -60,6 +68,9 @@ impl Event {
             line: Line::new(derive(entropy, "draw")),
             log: EventLog::default(),
         };
+        if let Some(remains) = remains {
+            (event.pool, event.line.epoch) = remains.into_next();
+        }
         event.follow_policy(index, now, entropy);
         event
     }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::consumed::Consumed;
+use super::id_set::IdSet;
 use crate::model::ids::{Coordinates, LogIndex, TicketId, Weight};
 use crate::model::time::FleetTime;
 
@@ -48,8 +48,8 @@ pub struct LiveSet {
     /// The log index that the set is true for.
     pub index: LogIndex,
     passes: rpds::HashTrieMapSync<TicketId, LivePass>,
-    unclaimed_once: rpds::HashTrieMapSync<TicketId, FleetTime>,
-    consumed: Consumed,
+    unclaimed_once: IdSet,
+    consumed: IdSet,
 }
 
 impl LiveSet {
@@ -62,11 +62,10 @@ impl LiveSet {
             }
             LiveChange::Unclaimed(id, until) => {
                 self.passes.remove_mut(&id);
-                self.unclaimed_once.insert_mut(id, until);
+                self.unclaimed_once.insert(id, until);
             }
             LiveChange::Consumed(id, until) => {
                 self.passes.remove_mut(&id);
-                self.unclaimed_once.remove_mut(&id);
                 self.consumed.insert(id, until);
             }
         }
@@ -87,7 +86,7 @@ impl LiveSet {
     /// Whether a pass of this id has ended unclaimed once already.
     #[must_use]
     pub fn is_unclaimed_once(&self, id: TicketId) -> bool {
-        self.unclaimed_once.contains_key(&id)
+        self.unclaimed_once.contains(id)
     }
 
     /// The live passes, in no order.
@@ -115,10 +114,7 @@ impl LiveSet {
 
     /// Forgets what no valid ticket can ask for any more.
     pub fn forget_before(&mut self, now: FleetTime) {
-        let over = self.unclaimed_once.iter().filter(|(_, until)| **until < now).map(|(id, _)| *id);
-        for id in over.collect::<Vec<_>>() {
-            self.unclaimed_once.remove_mut(&id);
-        }
+        self.unclaimed_once.forget_before(now);
         self.consumed.forget_before(now);
     }
 }

@@ -2,8 +2,8 @@
 
 mod block;
 mod command;
-mod consumed;
 mod event;
+mod id_set;
 mod keys;
 mod line;
 mod live;
@@ -11,7 +11,10 @@ mod log;
 mod outcome;
 mod pool;
 mod rate;
+mod remains;
 mod state;
+#[cfg(test)]
+mod tests;
 
 pub use block::Block;
 pub use command::{

@@ -27,6 +27,7 @@ pub struct Pool {
 /// A session that is over, whose slot waits until every edge has heard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Ending {
+    id: TicketId,
     index: LogIndex,
     free_by: FleetTime,
     slots: u32,
@@ -94,6 +95,15 @@ impl Pool {
         self.blocks.get(&id)
     }
 
+    /// Whether a pass minted at `at` is among the occupied slots: live, ending, or not yet settled in its block.
+    #[must_use]
+    pub fn covers(&self, id: TicketId, at: Coordinates) -> bool {
+        let unsettled = |block: &Block| !block.is_settled(at.run, at.number) && !block.is_closed(at.run);
+        self.live.pass(id).is_some()
+            || self.ending.iter().any(|ending| ending.id == id)
+            || self.blocks.get(&at.block).is_some_and(unsettled)
+    }
+
     /// When something in the pool is over by itself: a pass, a guard, a block.
     #[must_use]
     pub fn next_change(&self) -> Option<FleetTime> {
@@ -143,10 +153,10 @@ impl Pool {
         }
         let at = Coordinates { block: settle.block, run: settle.run, number: mint.number };
         if self.live.is_consumed(mint.pass) {
-            self.end(entry, expires, mint.weight);
+            self.end(entry, mint.pass, expires, mint.weight);
         } else if let Some(known) = self.live.pass(mint.pass).copied() {
-            let later = known.claim.is_none() && expires > known.expires;
-            if later {
+            // Minted again where the first pass was not known yet: that edge may honour its own to the end.
+            if expires > known.expires {
                 self.put_live(entry, mint.pass, LivePass { expires, ..known }, changes);
             }
         } else {
@@ -194,7 +204,7 @@ impl Pool {
         if let Some(pass) = self.live.pass(id).copied() {
             self.expiring.remove(&(pass.expires, id));
             self.live_slots -= pass.weight.slots();
-            self.end(entry, pass.expires, pass.weight);
+            self.end(entry, id, pass.expires, pass.weight);
         }
         self.record(entry, LiveChange::Consumed(id, entry.tickets_end()), changes);
     }
@@ -213,7 +223,7 @@ impl Pool {
             self.expiring.pop_first();
             let Some(pass) = self.live.pass(id).copied() else { continue };
             self.live_slots -= pass.weight.slots();
-            self.end(entry, expires, pass.weight);
+            self.end(entry, id, expires, pass.weight);
             let one_more_turn = pass.claim.is_none() && !self.live.is_unclaimed_once(id);
             let change = if one_more_turn {
                 LiveChange::Unclaimed(id, entry.tickets_end())
@@ -247,8 +257,13 @@ impl Pool {
 
     /// Ends every session: the event is gone.
     pub(super) fn end_all(&mut self, entry: Entry<'_>, changes: &mut Vec<LiveChange>) {
-        let ids: Vec<_> = self.live.passes().map(|(id, _)| *id).collect();
+        let ids: Vec<_> = self.expiring.iter().map(|(_, id)| *id).collect();
         ids.into_iter().for_each(|id| self.revoke(entry, id, changes));
+    }
+
+    /// Moves on where no tick reaches it: its event is gone.
+    pub(super) fn outlive(&mut self, now: FleetTime) {
+        self.release(now, LogIndex(0));
     }
 
     pub(super) fn forget_before(&mut self, now: FleetTime) {
@@ -266,9 +281,9 @@ impl Pool {
         self.record(entry, LiveChange::Live(id, pass), changes);
     }
 
-    fn end(&mut self, entry: Entry<'_>, expires: FleetTime, weight: Weight) {
+    fn end(&mut self, entry: Entry<'_>, id: TicketId, expires: FleetTime, weight: Weight) {
         let free_by = expires.after(RELEASE_GUARD);
-        self.ending.push(Ending { index: entry.index, free_by, slots: weight.slots() });
+        self.ending.push(Ending { id, index: entry.index, free_by, slots: weight.slots() });
     }
 
     fn record(&mut self, entry: Entry<'_>, change: LiveChange, changes: &mut Vec<LiveChange>) {

@@ -10,9 +10,10 @@ use super::event::{Event, EventOutcome};
 use super::keys::Keys;
 use super::live::LiveChange;
 use super::outcome::{ChangeApplied, ChangeError, ChangeOutcome, Outcome, Registration, Step};
+use super::remains::Remains;
 use crate::model::ids::{EventId, LedgerEpoch, LineId, LogIndex, NodeRun, PoolId};
 use crate::model::policy::Policy;
-use crate::model::presence::merge_span;
+use crate::model::presence::{Missing, forgiven, merge_span};
 use crate::model::time::FleetTime;
 
 /// Everything that the control log decides. The same entries make the same state on every controller.
@@ -32,6 +33,7 @@ pub struct State {
     pub keys: Keys,
     /// The events.
     pub events: BTreeMap<EventId, Event>,
+    pub(super) remains: BTreeMap<EventId, Remains>,
     next_sweep: FleetTime,
 }
 
@@ -97,12 +99,12 @@ impl State {
         if self.runs.keys().filter(of_node).any(|known| known.generation >= run.generation) {
             return Registration::Outdated;
         }
-        // A node holds its data directory alone, so a new run proves that the old ones serve nobody any more.
+        // A node holds its data directory alone, so a new run proves that the old ones serve nobody any more. After a
+        // clean end nothing is known of them, and visitors still have to find their way back.
         let before = self.runs.iter().filter(|(known, _)| known.node == run.node);
-        if let Some(from) = before.map(|(_, state)| state.heard).max() {
-            let to = self.now.after(self.longest(|policy| policy.heartbeat_ttl));
-            self.forgive(index, Span { node: Some(run.node), from, to });
-        }
+        let from = before.map(|(_, state)| state.heard).max().unwrap_or(self.now);
+        let to = self.now.after(self.longest(|policy| policy.heartbeat_ttl));
+        self.forgive(index, Span { node: Some(run.node), from, to });
         self.runs.retain(|known, _| known.node != run.node);
         self.runs.insert(run, RunState { registered: index, heard: self.now });
         Registration::Accepted
@@ -152,7 +154,9 @@ impl State {
         let applied = event.change(outcome.index, self.now, &change.kind, change.entropy, &mut changes);
         keep(outcome, &change.event, changes);
         if matches!(&applied, Ok(ChangeApplied { outcome: ChangeOutcome::Deleted, .. })) {
-            self.events.remove(&change.event);
+            if let Some(event) = self.events.remove(&change.event) {
+                self.remains.insert(change.event.clone(), Remains::of(event, self.now));
+            }
         }
         applied
     }
@@ -164,7 +168,8 @@ impl State {
             _ => return Err(ChangeError::NoSuchEvent),
         };
         let policy = Policy::from_fields(fields).map_err(ChangeError::Faults)?;
-        let mut event = Event::new(index, self.now, fields.clone(), policy, change.entropy);
+        let remains = self.remains.remove(&change.event);
+        let mut event = Event::new(index, self.now, fields.clone(), policy, change.entropy, remains);
         let mut merged = None;
         if let ChangeKind::Submit(submission) = &change.kind {
             merged = Some(event.submissions.found(submission));
@@ -181,12 +186,30 @@ impl State {
         }
         let now = self.now;
         self.next_sweep = now.after(SWEEP);
-        self.events.values_mut().for_each(|event| event.pool.forget_before(now));
+        // A ticket ages only while the fleet is there, so what is kept for tickets does too.
+        let horizon = now.before(forgiven(&self.spans, Missing::Everywhere, FleetTime(0), now));
+        self.events.values_mut().for_each(|event| event.pool.forget_before(horizon));
+        self.remains.retain(|_, remains| remains.outlives(now, horizon));
         self.keys.forget_before(index, now);
-        let spans_kept = 2 * self.longest(|policy| policy.heartbeat_ttl.max(policy.ticket_max));
-        self.spans.retain(|span| span.to.after(spans_kept) > now);
+        self.forget_spans(now);
         let session_max = self.longest(|policy| policy.session_max);
         self.runs.retain(|_, run| run.heard.after(session_max).after(SWEEP) > now);
+    }
+
+    /// Drops spans that no ticket can ask for: time that is forgiven itself does not count towards their age.
+    fn forget_spans(&mut self, now: FleetTime) {
+        let heartbeats = 2 * self.longest(|policy| policy.heartbeat_ttl);
+        let tickets = heartbeats.max(2 * self.longest(|policy| policy.ticket_max));
+        let kept = |span: &Span| {
+            let (least, missing) = match span.node {
+                None => (tickets, Missing::Everywhere),
+                Some(node) => (heartbeats, Missing::AtNode(Some(node))),
+            };
+            let age = now.since(span.to).saturating_sub(forgiven(&self.spans, missing, span.to, now));
+            age <= least
+        };
+        let spans = self.spans.iter().copied().filter(kept).collect();
+        self.spans = spans;
     }
 
     fn longest(&self, of: impl Fn(&Policy) -> Duration) -> Duration {

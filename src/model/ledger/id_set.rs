@@ -1,4 +1,4 @@
-//! Ids that must never open anything again, as bitmaps over ticket sequence numbers.
+//! Sets of ids, as bitmaps over ticket sequence numbers.
 
 use std::sync::Arc;
 
@@ -12,11 +12,12 @@ const CHUNK: u64 = 1 << 16;
 
 const WORDS: usize = (CHUNK / 64) as usize;
 
-/// A set of consumed ids: 1 bit per ticket of a run, 375 KB for 3 million tickets; a hash set for identities.
+/// A set of ids that only grows until it forgets: 1 bit per ticket of a run, 375 KB for 3 million tickets; a hash set
+/// for identities.
 ///
 /// Cheap to clone: clones share their chunks.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(super) struct Consumed {
+pub(super) struct IdSet {
     chunks: rpds::HashTrieMapSync<(u16, u32, u32), Chunk>,
     identities: rpds::HashTrieMapSync<TicketId, FleetTime>,
 }
@@ -28,8 +29,8 @@ struct Chunk {
     until: FleetTime,
 }
 
-impl Consumed {
-    /// Whether the id is consumed.
+impl IdSet {
+    /// Whether the id is in the set.
     #[must_use]
     pub(super) fn contains(&self, id: TicketId) -> bool {
         if is_identity(id) {
@@ -106,14 +107,14 @@ mod tests {
     proptest! {
         #[test]
         fn it_holds_exactly_what_was_inserted(inserted in ids(), asked in ids()) {
-            let mut consumed = Consumed::default();
+            let mut set = IdSet::default();
             for id in &inserted {
-                consumed.insert(*id, FleetTime(10));
+                set.insert(*id, FleetTime(10));
             }
             let all: HashSet<_> = inserted.iter().copied().collect();
-            prop_assert_eq!(consumed.len(), all.len());
+            prop_assert_eq!(set.len(), all.len());
             for id in inserted.iter().chain(&asked) {
-                prop_assert_eq!(consumed.contains(*id), all.contains(id));
+                prop_assert_eq!(set.contains(*id), all.contains(id));
             }
         }
     }
@@ -121,14 +122,14 @@ mod tests {
     #[test]
     fn an_id_is_kept_until_its_ticket_is_over_and_a_clone_is_unmoved() {
         let id = |sequence| TicketId { node: 1, generation: 1, sequence };
-        let mut consumed = Consumed::default();
-        consumed.insert(id(7), FleetTime(100));
-        let before = consumed.clone();
-        consumed.insert(id(8), FleetTime(200));
+        let mut set = IdSet::default();
+        set.insert(id(7), FleetTime(100));
+        let before = set.clone();
+        set.insert(id(8), FleetTime(200));
         assert!(!before.contains(id(8)));
-        consumed.forget_before(FleetTime(200));
-        assert!(consumed.contains(id(7)) && consumed.contains(id(8)));
-        consumed.forget_before(FleetTime(201));
-        assert_eq!(consumed.len(), 0);
+        set.forget_before(FleetTime(200));
+        assert!(set.contains(id(7)) && set.contains(id(8)));
+        set.forget_before(FleetTime(201));
+        assert_eq!(set.len(), 0);
     }
 }
