@@ -7,6 +7,7 @@ mod run;
 
 use std::ffi::OsString;
 use std::io::Write;
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -50,6 +51,9 @@ enum Command {
         /// The port of the shop's door; 0 takes any that is free.
         #[arg(long, default_value_t = 8080)]
         port: u16,
+        /// The address of the shop's door; 0.0.0.0 lets other machines in.
+        #[arg(long, default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
+        address: IpAddr,
     },
 }
 
@@ -86,7 +90,7 @@ pub fn main(signals: &Signals, arguments: impl IntoIterator<Item = OsString>) ->
         Command::Run { config, log_format } => run::run(signals, config, log_format),
         Command::Check { config } => check::check(&config),
         Command::Healthcheck { config } => healthcheck::healthcheck(config.as_deref()),
-        Command::Demo { port } => demo::demo(signals, port),
+        Command::Demo { port, address } => demo::demo(signals, address, port),
     }
     .into()
 }

@@ -2,6 +2,7 @@
 
 mod process;
 
+use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 
@@ -222,6 +223,26 @@ fn an_address_or_a_directory_in_use_ends_the_start_with_one_line_and_exit_code_o
     let (code, told) = output(&["run"], Some(&other.file()));
     assert_eq!((code, told.lines().count()), (1, 1), "{told}");
     assert!(told.contains("in use"), "{told}");
+}
+
+#[test]
+fn the_demo_shows_a_line_on_any_free_port_and_leaves_nothing_behind() {
+    let scratch = tempfile::tempdir().unwrap();
+    let mut command = process::anteroom();
+    command.args(["demo", "--port", "0"]).env("TMPDIR", scratch.path());
+    command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::null());
+    let mut demo = process::Running(command.spawn().unwrap());
+    let mut told = BufReader::new(demo.0.stdout.take().unwrap()).lines();
+    let line =
+        told.find_map(|line| line.unwrap().split_once("Open http://").map(|(_, rest)| rest.to_owned()));
+    let door: SocketAddr = line.unwrap().split('/').next().unwrap().parse().unwrap();
+    until("a newcomer is put in line", || {
+        let answer = Request::get(door, "/").header("Accept", "text/html").try_send();
+        answer.is_some_and(|answer| answer.status == 302)
+    });
+    demo.signal("INT");
+    assert_eq!(demo.end().code(), Some(0));
+    assert_eq!(std::fs::read_dir(scratch.path()).unwrap().count(), 0);
 }
 
 #[test]
