@@ -117,10 +117,10 @@ impl Node {
         let token = AdminToken::load_or_make(&settings.admin.token_file, rand::random())?;
         let desk = Desk::new(open.run(), clock);
         let control = open.start(Arc::clone(&desk)).map_err(StartError::system)?;
-        let gate = Gate::new(Arc::clone(&desk), ProxySettings::from(&settings), clock);
-        let gate = gate.map_err(StartError::system)?;
         let metrics = Metrics::new().map_err(StartError::system)?;
         metrics.configured(clock.wall());
+        let gate = Gate::new(Arc::clone(&desk), ProxySettings::from(&settings), Arc::clone(&metrics), clock);
+        let gate = gate.map_err(StartError::system)?;
         let lifecycle = Arc::new(Lifecycle::default());
         let reloader = Arc::new(Reloader {
             file,

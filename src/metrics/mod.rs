@@ -32,7 +32,6 @@ pub struct Metrics {
     ended: IntCounterVec,
     origin_failures: IntCounterVec,
     strays: Vec<IntCounter>,
-    streams: IntGauge,
     reload_successful: IntGauge,
     reload_time: Gauge,
     events: ArcSwap<HashMap<EventId, Arc<EventCounters>>>,
@@ -83,7 +82,6 @@ impl Metrics {
                 .iter()
                 .map(|outcome| strays.with_label_values(&[outcome.as_str()]))
                 .collect(),
-            streams: make.gauge("streams", "Streams of server-sent events that are open.")?,
             reload_successful: make.gauge(
                 "config_last_reload_successful",
                 "1 if the configuration in use is the newest one, else 0.",
@@ -118,13 +116,6 @@ impl Metrics {
     /// Counts a request that belongs to no event.
     pub fn stray(&self, outcome: StrayOutcome) {
         counters::count(&self.strays, outcome as usize);
-    }
-
-    /// Counts a stream of server-sent events for as long as the guard lives.
-    #[must_use]
-    pub fn stream(&self) -> OpenStream {
-        self.streams.inc();
-        OpenStream(self.streams.clone())
     }
 
     /// A configuration has been put into use.
@@ -167,16 +158,6 @@ impl Metrics {
             let _ = self.ended.remove_label_values(&[gone.as_str(), reason.as_str()]);
         }
         let _ = self.origin_failures.remove_label_values(&[gone.as_str()]);
-    }
-}
-
-/// An open stream of server-sent events; counted until it is dropped.
-#[derive(Debug)]
-pub struct OpenStream(IntGauge);
-
-impl Drop for OpenStream {
-    fn drop(&mut self) {
-        self.0.dec();
     }
 }
 

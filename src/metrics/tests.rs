@@ -46,7 +46,6 @@ fn a_scrape_shows_what_was_read_and_what_was_counted() {
     tour.ended(TicketEnd::TooOld);
     metrics.stray(StrayOutcome::NotFound);
     metrics.configured(FleetTime(1_500));
-    let open = metrics.stream();
     let text = metrics.render(&node(), &[event("tour", 5)]).unwrap();
     for line in [
         "anteroom_requests_total{event=\"tour\",outcome=\"redirected\"} 2",
@@ -55,7 +54,6 @@ fn a_scrape_shows_what_was_read_and_what_was_counted() {
         "anteroom_stray_requests_total{outcome=\"not_found\"} 1",
         "anteroom_config_last_reload_successful 1",
         "anteroom_config_last_reload_timestamp_seconds 1.5",
-        "anteroom_streams 1",
         "anteroom_joins_total{event=\"tour\"} 5",
         "anteroom_waiting_tickets{event=\"tour\"} 3",
         "anteroom_free_slots{event=\"tour\"} 7",
@@ -70,10 +68,8 @@ fn a_scrape_shows_what_was_read_and_what_was_counted() {
     ] {
         shows(&text, line);
     }
-    drop(open);
     metrics.configuration_refused();
     let text = metrics.render(&node(), &[]).unwrap();
-    shows(&text, "anteroom_streams 0");
     shows(&text, "anteroom_config_last_reload_successful 0");
 }
 

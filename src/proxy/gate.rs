@@ -23,6 +23,7 @@ use super::origins::{Origin, Origins, Server};
 use super::protected::{SetPass, Verdict};
 use super::settings::ProxySettings;
 use crate::clock::Clock;
+use crate::metrics::{EventCounters, Metrics, StrayOutcome};
 use crate::model::route::Refused;
 use crate::page::{Notice, NoticePage, Pages};
 
@@ -39,6 +40,7 @@ const WRITE: Duration = Duration::from_secs(30);
 pub struct Gate<D> {
     pub(super) desk: Arc<D>,
     pub(super) counters: Arc<Counters>,
+    pub(super) metrics: Arc<Metrics>,
     clock: Clock,
     setup: Arc<ArcSwap<Setup>>,
 }
@@ -48,6 +50,7 @@ impl<D> Clone for Gate<D> {
         Self {
             desk: Arc::clone(&self.desk),
             counters: Arc::clone(&self.counters),
+            metrics: Arc::clone(&self.metrics),
             clock: self.clock,
             setup: Arc::clone(&self.setup),
         }
@@ -68,6 +71,7 @@ pub struct Passage {
     origin: Option<Arc<Origin>>,
     server: Option<Arc<Server>>,
     tries: usize,
+    counters: Option<Arc<EventCounters>>,
     set_pass: Option<SetPass>,
     /// Ends the connection when the pass of an upgraded one ends; stops with the request.
     _watch: Option<front::Watch>,
@@ -86,9 +90,14 @@ impl<D: FrontDesk> Gate<D> {
     ///
     /// # Errors
     /// If a page template is at fault.
-    pub fn new(desk: Arc<D>, settings: ProxySettings, clock: Clock) -> anyhow::Result<Self> {
+    pub fn new(
+        desk: Arc<D>,
+        settings: ProxySettings,
+        metrics: Arc<Metrics>,
+        clock: Clock,
+    ) -> anyhow::Result<Self> {
         let setup = Arc::new(ArcSwap::from_pointee(Setup::new(settings)?));
-        Ok(Self { desk, counters: Arc::new(Counters::new()), clock, setup })
+        Ok(Self { desk, counters: Arc::new(Counters::new()), metrics, clock, setup })
     }
 
     /// Goes on with other settings; requests under way end by the old ones. Resolves names, so it may take a moment.
@@ -148,6 +157,7 @@ impl<D: FrontDesk> ProxyHttp for Gate<D> {
         let asked = match Asked::read(session, &setup.settings.trusted_proxies) {
             Ok(asked) => asked,
             Err(refused) => {
+                self.metrics.stray(StrayOutcome::Malformed);
                 self.refused(session, refused).send(session).await?;
                 return Ok(true);
             }
@@ -169,6 +179,7 @@ impl<D: FrontDesk> ProxyHttp for Gate<D> {
                     session.set_read_timeout(None);
                     passage._watch = entry.session.and_then(|open| self.watch(open));
                 }
+                passage.counters = entry.counters;
                 passage.origin = Some(entry.origin);
                 passage.set_pass = entry.set_pass;
                 passage.asked = Some(asked);
@@ -275,6 +286,9 @@ impl<D: FrontDesk> ProxyHttp for Gate<D> {
             (_, ErrorSource::Downstream) => StatusCode::BAD_REQUEST,
             _ => StatusCode::INTERNAL_SERVER_ERROR,
         };
+        if let Some(counters) = &passage.counters {
+            counters.origin_failed();
+        }
         if session.response_written().is_none() {
             session.set_keepalive(None);
             let answer = self.origin_failed(passage.asked.as_ref(), status);

@@ -17,6 +17,7 @@ use super::gate::{Gate, Setup};
 use super::limits::Allowance;
 use super::origins::Origin;
 use crate::desk::{Activity, ExpressAnswer, ExpressKind, IssuedPass, PassAnswer, RenewalUrgency};
+use crate::metrics::{EventCounters, RequestOutcome, StrayOutcome};
 use crate::model::ids::{EventId, TicketId};
 use crate::model::policy::{Mode, Policy};
 use crate::model::route::{NormalPath, normalise, normalise_host};
@@ -39,6 +40,8 @@ pub(super) struct Entry {
     pub(super) set_pass: Option<SetPass>,
     /// The pass that opened, where one did.
     pub(super) session: Option<OpenSession>,
+    /// Where what becomes of it is counted; `None`: it belongs to no event.
+    pub(super) counters: Option<Arc<EventCounters>>,
 }
 
 /// A pass in use.
@@ -82,16 +85,19 @@ impl<D: FrontDesk> Gate<D> {
     pub(super) async fn judge(&self, asked: &Asked, headers: &HeaderMap, setup: &Setup) -> Verdict {
         let path = match normalise(asked.target.as_bytes()) {
             Ok(path) => path,
-            Err(refused) => return bad_request(&refused.to_string()),
+            Err(refused) => return self.malformed(&refused.to_string()),
         };
         let routes = self.desk.routes();
         let event = match routes.find(asked.host.as_deref(), &path) {
             Ok(event) => event.cloned(),
-            Err(refused) => return bad_request(&refused.to_string()),
+            Err(refused) => return self.malformed(&refused.to_string()),
         };
         let known = event.and_then(|event| self.desk.policy(&event).map(|policy| (event, policy)));
         let Some((event, policy)) = known else {
-            return open_to(setup, setup.settings.default_origin.as_deref(), asked);
+            let verdict = open_to(setup, setup.settings.default_origin.as_deref(), asked);
+            let proxied = matches!(verdict, Verdict::Pass(_));
+            self.metrics.stray(if proxied { StrayOutcome::Proxied } else { StrayOutcome::NotFound });
+            return verdict;
         };
         let case = Case {
             asked,
@@ -100,34 +106,50 @@ impl<D: FrontDesk> Gate<D> {
             policy: &policy,
             shares_host: routes.events_on(asked.host.as_deref()) > 1,
         };
-        self.decide(&case, &path, headers).await
+        let (outcome, verdict) = self.decide(&case, &path, headers).await;
+        let counters = self.metrics.event(&event);
+        counters.request(outcome);
+        match verdict {
+            Verdict::Pass(entry) => Verdict::Pass(Entry { counters: Some(counters), ..entry }),
+            answer @ Verdict::Answer(_) => answer,
+        }
     }
 
-    async fn decide(&self, case: &Case<'_>, path: &NormalPath<'_>, headers: &HeaderMap) -> Verdict {
+    fn malformed(&self, detail: &str) -> Verdict {
+        self.metrics.stray(StrayOutcome::Malformed);
+        bad_request(detail)
+    }
+
+    async fn decide(
+        &self,
+        case: &Case<'_>,
+        path: &NormalPath<'_>,
+        headers: &HeaderMap,
+    ) -> (RequestOutcome, Verdict) {
         let Case { asked, policy, event, .. } = *case;
         if policy.mode == Mode::Bypass || is_certificate_check(asked, path) {
-            return case.enter(None, None);
+            return (RequestOutcome::Bypassed, case.enter(None, None));
         }
         if asked.manner == Manner::Preflight {
             return match self.counters.stranger(&case.setup.settings.limits, asked.address) {
-                Allowance::Granted => case.enter(None, None),
-                Allowance::Exceeded(after) => too_many(after),
+                Allowance::Granted => (RequestOutcome::Bypassed, case.enter(None, None)),
+                Allowance::Exceeded(after) => (RequestOutcome::Limited, too_many(after)),
             };
         }
         let bypass = bypass::judge(&policy.bypass, asked, path, headers);
         if bypass == Bypass::Free {
-            return case.enter(None, None);
+            return (RequestOutcome::Bypassed, case.enter(None, None));
         }
         let tokens = asked.shown.passes();
         if !tokens.is_empty() {
             match self.desk.check_pass(event, &tokens, activity_of(asked)).await {
                 PassAnswer::Valid { id, renewed, urgency, .. } => {
-                    return self.admit(case, id, renewed, urgency);
+                    return (RequestOutcome::Passed, self.admit(case, id, renewed, urgency));
                 }
                 PassAnswer::Unavailable(_) if bypass == Bypass::Counted || policy.mode == Mode::Observe => {
-                    return case.enter(None, None);
+                    return (RequestOutcome::Bypassed, case.enter(None, None));
                 }
-                PassAnswer::Unavailable(after) => return unavailable(after),
+                PassAnswer::Unavailable(after) => return (RequestOutcome::Unavailable, unavailable(after)),
                 PassAnswer::None => {}
             }
         }
@@ -136,7 +158,7 @@ impl<D: FrontDesk> Gate<D> {
             if let Allowance::Exceeded(after) =
                 self.counters.stranger(&case.setup.settings.limits, asked.address)
             {
-                return too_many(after);
+                return (RequestOutcome::Limited, too_many(after));
             }
             if policy.mode == Mode::Closed || asked.shown.stands_in_line(event) {
                 return case.put_off();
@@ -148,11 +170,11 @@ impl<D: FrontDesk> Gate<D> {
                 // A pass that an address shares is no one visitor's to keep.
                 let keep = !matches!(kind, ExpressKind::PerAddress(_));
                 let set_pass = keep.then(|| self.set_pass(case, &pass, RenewalUrgency::Now));
-                case.enter(set_pass, Some(case.session(pass.id)))
+                (RequestOutcome::Expressed, case.enter(set_pass, Some(case.session(pass.id))))
             }
-            _ if regardless => case.enter(None, None),
+            _ if regardless => (RequestOutcome::Bypassed, case.enter(None, None)),
             ExpressAnswer::CookieCheck | ExpressAnswer::Line => case.put_off(),
-            ExpressAnswer::Unavailable(after) => unavailable(after),
+            ExpressAnswer::Unavailable(after) => (RequestOutcome::Unavailable, unavailable(after)),
         }
     }
 
@@ -190,7 +212,7 @@ impl Case<'_> {
         let settings = &self.setup.settings;
         let name = self.policy.origin.as_deref().or(settings.default_origin.as_deref());
         match name.and_then(|name| self.setup.origins.get(name)) {
-            Some(origin) => Verdict::Pass(Entry { origin, set_pass, session }),
+            Some(origin) => Verdict::Pass(Entry { origin, set_pass, session, counters: None }),
             None => {
                 tracing::warn!(event = %self.event, "the event's origin is not configured on this node");
                 no_origin()
@@ -203,11 +225,11 @@ impl Case<'_> {
     }
 
     /// Sends a navigation to the waiting page, and tells everybody else where to join.
-    fn put_off(&self) -> Verdict {
+    fn put_off(&self) -> (RequestOutcome, Verdict) {
         let room = format!("{}/{}", self.setup.settings.public_path, self.event);
         let page = format!("{room}?to={}", encode(&self.asked.target));
         if self.asked.manner == Manner::Navigation {
-            return Verdict::Answer(Answer::redirect(StatusCode::FOUND, page));
+            return (RequestOutcome::Redirected, Verdict::Answer(Answer::redirect(StatusCode::FOUND, page)));
         }
         let closed = self.policy.mode == Mode::Closed;
         let status = if closed { StatusCode::FORBIDDEN } else { StatusCode::TOO_MANY_REQUESTS };
@@ -215,7 +237,8 @@ impl Case<'_> {
             // A form that a person sent: it must not look as if it had arrived.
             let notice = NoticePage { notice: Notice::NotSent, link: Some(&room), ..NoticePage::default() };
             if let Ok(html) = self.setup.pages.notice(&notice) {
-                return Verdict::Answer(Answer::page(status, html).retry_after(TRY_AGAIN));
+                let answer = Answer::page(status, html).retry_after(TRY_AGAIN);
+                return (RequestOutcome::Refused, Verdict::Answer(answer));
             }
         }
         let more = json!({
@@ -238,7 +261,7 @@ impl Case<'_> {
                 .header("access-control-expose-headers", "Retry-After")
                 .header("vary", "Origin");
         }
-        Verdict::Answer(answer)
+        (RequestOutcome::Refused, Verdict::Answer(answer))
     }
 
     /// The page's origin, if its scripts may read the answer: on the same host, or within the cookies' domain.
@@ -259,7 +282,7 @@ impl Case<'_> {
 /// A request that no event guards.
 fn open_to(setup: &Setup, origin: Option<&str>, asked: &Asked) -> Verdict {
     match origin.and_then(|name| setup.origins.get(name)) {
-        Some(origin) => Verdict::Pass(Entry { origin, set_pass: None, session: None }),
+        Some(origin) => Verdict::Pass(Entry { origin, set_pass: None, session: None, counters: None }),
         None if asked.accepted.preferred() == Format::Html => {
             let notice = NoticePage { notice: Notice::NotFound, ..NoticePage::default() };
             match setup.pages.notice(&notice) {

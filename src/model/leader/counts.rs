@@ -135,9 +135,10 @@ impl Counts {
         self.buckets.get(&start).map_or(0.0, |bucket| slices(bucket).iter().sum())
     }
 
-    /// The cells above the watermark, slice by slice; a bucket is looked into only when the iterator gets there.
+    /// The cells above the watermark that anybody may be in, slice by slice; a bucket is looked into only when the iterator gets there.
     pub(super) fn cells(&self, watermark: OrderKey) -> impl Iterator<Item = Cell> + '_ {
-        self.buckets.range(watermark.bucket()..).flat_map(move |(start, bucket)| {
+        let holds = |(_, bucket): &(&BucketStart, &Bucket)| bucket.whole.is_none_or(|waiting| waiting > 0.0);
+        self.buckets.range(watermark.bucket()..).filter(holds).flat_map(move |(start, bucket)| {
             let slices = bucket.slices(*start, watermark, self.front);
             let start = *start;
             slices.into_iter().enumerate().map(move |(slice, waiting)| Cell {

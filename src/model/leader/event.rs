@@ -79,6 +79,16 @@ pub(super) struct Planned {
     pub(super) span: Option<Span>,
 }
 
+/// Which pulse, to whom, and when.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Address {
+    pub(super) run: NodeRun,
+    pub(super) number: u64,
+    pub(super) index: LogIndex,
+    pub(super) now: FleetTime,
+    pub(super) boot: BootTime,
+}
+
 /// The sums of what edges said.
 #[derive(Clone, Copy, Debug, Default)]
 struct Heard {
@@ -347,7 +357,7 @@ impl EventLead {
     fn heartbeat_span(&mut self, scene: &Scene<'_>) -> Option<Span> {
         let before = std::mem::replace(&mut self.heartbeat_ttl, scene.event.policy.heartbeat_ttl);
         let shorter = self.heartbeat_ttl < before && scene.event.line.is_in_use();
-        shorter.then(|| Span { node: None, from: scene.now, to: scene.now.after(before) })
+        shorter.then_some(Span { node: None, from: scene.now, to: scene.now.after(before) })
     }
 
     fn admit_rate(&self, boot: BootTime) -> f32 {
@@ -361,11 +371,9 @@ impl EventLead {
         id: &EventId,
         event: &Event,
         edge: Option<&mut Edge>,
-        (run, number): (NodeRun, u64),
-        index: LogIndex,
-        now: FleetTime,
-        boot: BootTime,
+        address: Address,
     ) -> EventPulse {
+        let Address { run, number, index, now, boot } = address;
         let (line, policy, pool) = (&event.line, &event.policy, &event.pool);
         if line.gate == Gate::Reopening {
             self.doorman.told(run, number, boot);

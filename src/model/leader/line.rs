@@ -263,12 +263,23 @@ impl Pilot {
             return false;
         }
         let watermark = at.line.watermark;
-        let in_front = counts.cells(watermark).take_while(|cell| cell.from < newest.first_key());
-        let ahead: f64 = in_front.map(|cell| cell.waiting).sum();
         let inside = counts.waiting_in(newest, watermark);
+        if inside <= 0.0 {
+            return false;
+        }
+        if self.floor >= nearly_over(newest) {
+            return true;
+        }
         let per_floor = f64::from(at.supply.per_sec) * TICK.as_secs_f64() * FLOOR_TICKS;
         let soon = f64::from(at.supply.free).min(per_floor.max(1.0)) + f64::from(at.line.admit_pending);
-        inside > 0.0 && (ahead + inside <= soon || self.floor >= nearly_over(newest))
+        let mut left = soon - inside;
+        // A long line is told from a short one by its first cells.
+        let mut ahead = counts.cells(watermark).take_while(|cell| cell.from < newest.first_key());
+        while left >= 0.0 {
+            let Some(cell) = ahead.next() else { return true };
+            left -= cell.waiting;
+        }
+        false
     }
 }
 

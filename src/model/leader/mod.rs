@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use self::edges::{Edge, Edges, SILENCE};
-use self::event::{EventLead, Scene};
+use self::event::{Address, EventLead, Scene};
 use super::exchange::{EdgeStage, KeySet, Pulse, Report};
 use super::ids::{EventId, LedgerEpoch, LogIndex, NodeRun, Term};
 use super::ledger::{Outcome, Span, State, Step, Tick};
@@ -146,7 +146,8 @@ impl Leader {
         for (id, lead) in &mut self.events {
             let Some(event) = state.events.get(id) else { continue };
             let edge = self.edges.get_mut(&run);
-            events.push(lead.pulse(id, event, edge, (run, self.pulses), state.index, now, boot));
+            let address = Address { run, number: self.pulses, index: state.index, now, boot };
+            events.push(lead.pulse(id, event, edge, address));
         }
         let edge = self.edges.get(&run);
         let knows_keys = edge.is_some_and(|edge| edge.keys_version == state.keys.version);

@@ -60,11 +60,12 @@ fn by_traffic(left: u32, shares: &mut [(Want, u32)]) {
     }
     remainders.sort_by(|a, b| b.0.total_cmp(&a.0));
     for (_, at) in remainders.into_iter().filter(|(remainder, _)| *remainder > 0.0) {
-        if let Some((want, share)) = shares.get_mut(at) {
-            if rest > 0 && *share < want.waiting + want.ahead {
-                *share += 1;
-                rest -= 1;
-            }
+        if let Some((want, share)) = shares.get_mut(at)
+            && rest > 0
+            && *share < want.waiting + want.ahead
+        {
+            *share += 1;
+            rest -= 1;
         }
     }
 }

@@ -13,6 +13,7 @@ use super::super::gate::Gate;
 use super::super::limits::Allowance;
 use super::{Visit, at_least_a_second, page, shape};
 use crate::desk::{Attendance, EndReason, JoinAnswer, Phase, StatusAnswer};
+use crate::metrics::TicketEnd;
 use crate::model::time::as_millis;
 use crate::page::{Notice, NoticePage};
 
@@ -91,7 +92,10 @@ impl<D: FrontDesk> Gate<D> {
                 let cookies = self.admission_cookies(visit, &pass);
                 Answer::json(StatusCode::OK, &shape::admitted(&pass)).cookies(cookies)
             }
-            StatusAnswer::Ended(reason) => gone(visit, reason),
+            StatusAnswer::Ended(reason) => {
+                self.metrics.event(&visit.event).ended(end_of(reason));
+                gone(visit, reason)
+            }
             StatusAnswer::Invalid => self.invalid(visit),
             StatusAnswer::Unavailable(after) => {
                 let more =
@@ -129,6 +133,18 @@ impl<D: FrontDesk> Gate<D> {
             return visit.notice(StatusCode::OK, "left", &left).cookies(gone);
         }
         Answer::empty(StatusCode::NO_CONTENT).cookies(gone)
+    }
+}
+
+/// The reason as metrics know it.
+pub(super) fn end_of(reason: EndReason) -> TicketEnd {
+    match reason {
+        EndReason::MissedHeartbeat => TicketEnd::MissedHeartbeat,
+        EndReason::MissedTurn => TicketEnd::MissedTurn,
+        EndReason::TooOld => TicketEnd::TooOld,
+        EndReason::Reset => TicketEnd::Reset,
+        EndReason::Used => TicketEnd::Used,
+        EndReason::Left => TicketEnd::Left,
     }
 }
 

@@ -18,6 +18,7 @@ use super::cookies::Writer;
 use super::front_desk::FrontDesk;
 use super::gate::{Gate, Setup};
 use crate::desk::{IssuedPass, PassAnswer, Waiting};
+use crate::metrics::{RequestOutcome, StrayOutcome};
 use crate::model::ids::EventId;
 use crate::model::policy::Policy;
 use crate::model::route::{RouteTable, normalise};
@@ -51,6 +52,7 @@ impl<D: FrontDesk> Gate<D> {
     pub(super) async fn room(&self, session: &mut Session, asked: &Asked, setup: &Setup) -> Answer {
         let public = setup.settings.public_path.as_str();
         if let Some(asset) = setup.pages.assets().find(asked.path()) {
+            self.metrics.stray(StrayOutcome::Room);
             let reads = asked.method == Method::GET || asked.method == Method::HEAD;
             return if reads { Answer::asset(asset) } else { wrong_method("GET, HEAD") };
         }
@@ -63,7 +65,11 @@ impl<D: FrontDesk> Gate<D> {
             let policy = self.desk.policy(&event)?;
             Some((event, policy))
         });
-        let Some((event, policy)) = known else { return not_found(asked, setup) };
+        let Some((event, policy)) = known else {
+            self.metrics.stray(StrayOutcome::Room);
+            return not_found(asked, setup);
+        };
+        self.metrics.event(&event).request(RequestOutcome::Room);
         let routes = self.desk.routes();
         let visit = Visit {
             asked,

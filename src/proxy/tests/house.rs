@@ -18,6 +18,7 @@ use crate::desk::{
     Activity, Attendance, ExpressAnswer, ExpressKind, IssuedPass, JoinAnswer, PassAnswer, Phase,
     StatusAnswer, Waiting,
 };
+use crate::metrics::Metrics;
 use crate::model::estimate::Estimate;
 use crate::model::ids::{EventId, TicketId};
 use crate::model::policy::{Fields, Policy};
@@ -187,7 +188,7 @@ impl House {
         let mut settings = settings(&origin);
         change(&mut settings);
         let desk = Arc::new(script);
-        let gate = Gate::new(Arc::clone(&desk), settings, Clock::start()).unwrap();
+        let gate = Gate::new(Arc::clone(&desk), settings, Metrics::new().unwrap(), Clock::start()).unwrap();
         let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
         let stop = Arc::new(Notify::new());
         let (serving, listening, watch) = (gate.clone(), address.clone(), StopOn(Arc::clone(&stop)));

@@ -8,6 +8,9 @@ use serde_json::json;
 use super::house::ask_on;
 use super::{House, Reply, Script, pass};
 use crate::desk::{ExpressAnswer, RenewalUrgency};
+use crate::metrics::NodeReading;
+use crate::model::edge::Contact;
+use crate::model::ids::LogIndex;
 
 fn cookieless(reply: &Reply) -> bool {
     reply.header("set-cookie").is_none()
@@ -387,4 +390,28 @@ fn a_reload_takes_effect_for_the_next_request() {
     settings.public_path = "/queue".into();
     house.gate.reload(settings).unwrap();
     assert_eq!(house.go("/buy", "").header("location"), Some("/queue/tour?to=/buy"));
+}
+
+#[test]
+fn what_becomes_of_requests_is_counted_by_event() {
+    let house = House::new(Script { express: ExpressAnswer::Line, ..Script::default() });
+    assert_eq!(house.go("/buy", "").status, 302);
+    assert_eq!(house.go("/buy", "wr_pass=pass").status, 200);
+    assert_eq!(house.fetch("POST", "/buy", "").status, 429);
+    assert_eq!(house.go("/waitingroom/nobody", "").status, 404);
+    let node = NodeReading {
+        contact: Contact::Fresh,
+        pulse_age: None,
+        round_trip: Duration::ZERO,
+        index: LogIndex(1),
+    };
+    let text = house.gate.metrics.render(&node, &[]).unwrap();
+    for line in [
+        "requests_total{event=\"tour\",outcome=\"redirected\"} 1",
+        "requests_total{event=\"tour\",outcome=\"passed\"} 1",
+        "requests_total{event=\"tour\",outcome=\"refused\"} 1",
+        "stray_requests_total{outcome=\"room\"} 1",
+    ] {
+        assert!(text.lines().any(|shown| shown == format!("anteroom_{line}")), "{line} in\n{text}");
+    }
 }
