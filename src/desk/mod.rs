@@ -135,6 +135,12 @@ impl Desk {
         self.heard.load().link.upper(self.clock.boot())
     }
 
+    /// Whether any pulse was taken: before the first one it is not known which events there are.
+    #[must_use]
+    pub fn has_heard(&self) -> bool {
+        self.heard.load().link.silence(self.clock.boot()).is_some()
+    }
+
     /// How well the leader is heard.
     #[must_use]
     pub fn contact(&self) -> Contact {

@@ -89,8 +89,8 @@ label! {
         NotFound = "not_found",
         /// Its path or host cannot be read in one way only (400).
         Malformed = "malformed",
-        /// Refused (429): a limit was reached.
-        Limited = "limited",
+        /// Not decided (503): the node has not heard the leader yet.
+        Unavailable = "unavailable",
         /// Answered by the waiting room itself.
         Room = "room",
     }

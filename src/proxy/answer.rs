@@ -109,11 +109,6 @@ impl Answer {
         self.header("retry-after", seconds.to_string())
     }
 
-    /// The status, for the record.
-    pub(super) fn status(&self) -> StatusCode {
-        self.status
-    }
-
     /// Sends the answer in place of the origin's.
     pub(super) async fn send(self, session: &mut Session) -> pingora::Result<()> {
         let mut head =

@@ -13,8 +13,8 @@ use crate::model::time::FleetTime;
 
 /// The visitor's side of the desk. Every call ends within a few seconds but [`FrontDesk::pass_ended`].
 pub trait FrontDesk: Send + Sync + 'static {
-    /// The routes of all events.
-    fn routes(&self) -> Arc<RouteTable>;
+    /// The routes of all events; `None`: this node has not heard yet which events there are.
+    fn routes(&self) -> Option<Arc<RouteTable>>;
 
     /// The policy of an event; `None`: there is no such event.
     fn policy(&self, event: &EventId) -> Option<Arc<Policy>>;
@@ -58,8 +58,8 @@ pub trait FrontDesk: Send + Sync + 'static {
 }
 
 impl FrontDesk for Desk {
-    fn routes(&self) -> Arc<RouteTable> {
-        Self::routes(self)
+    fn routes(&self) -> Option<Arc<RouteTable>> {
+        self.has_heard().then(|| Self::routes(self))
     }
 
     fn policy(&self, event: &EventId) -> Option<Arc<Policy>> {

@@ -20,10 +20,10 @@ use super::front;
 use super::front_desk::FrontDesk;
 use super::limits::Counters;
 use super::origins::{Origin, Origins, Server};
-use super::protected::{SetPass, Verdict};
+use super::protected::{Counted, SetPass, Verdict};
 use super::settings::ProxySettings;
 use crate::clock::Clock;
-use crate::metrics::{EventCounters, Metrics, StrayOutcome};
+use crate::metrics::{Metrics, StrayOutcome};
 use crate::model::route::Refused;
 use crate::page::{Notice, NoticePage, Pages};
 
@@ -71,8 +71,8 @@ pub struct Passage {
     origin: Option<Arc<Origin>>,
     server: Option<Arc<Server>>,
     tries: usize,
-    counters: Option<Arc<EventCounters>>,
     set_pass: Option<SetPass>,
+    counted: Option<Counted>,
     /// Ends the connection when the pass of an upgraded one ends; stops with the request.
     _watch: Option<front::Watch>,
 }
@@ -123,6 +123,13 @@ impl<D: FrontDesk> Gate<D> {
         }
     }
 
+    fn count(&self, counted: &Counted) {
+        match counted {
+            Counted::Event(event, outcome) => self.metrics.event(event).request(*outcome),
+            Counted::Stray(outcome) => self.metrics.stray(*outcome),
+        }
+    }
+
     fn refused(&self, session: &Session, refused: Refused) -> Answer {
         let status = match refused {
             Refused::TooLong => StatusCode::URI_TOO_LONG,
@@ -157,20 +164,20 @@ impl<D: FrontDesk> ProxyHttp for Gate<D> {
         let asked = match Asked::read(session, &setup.settings.trusted_proxies) {
             Ok(asked) => asked,
             Err(refused) => {
-                self.metrics.stray(StrayOutcome::Malformed);
+                self.count(&Counted::Stray(StrayOutcome::Malformed));
                 self.refused(session, refused).send(session).await?;
                 return Ok(true);
             }
         };
-        let verdict = if asked.is_for_room(&setup.settings.public_path) {
-            Verdict::Answer(self.room(session, &asked, &setup).await)
+        let ruling = if asked.is_for_room(&setup.settings.public_path) {
+            self.room(session, &asked, &setup).await
         } else {
             let headers = session.req_header().headers.clone();
             self.judge(&asked, &headers, &setup).await
         };
-        match verdict {
+        self.count(&ruling.counted);
+        match ruling.verdict {
             Verdict::Answer(answer) => {
-                tracing::debug!(status = answer.status().as_u16(), "answered at the gate");
                 answer.send(session).await?;
                 Ok(true)
             }
@@ -179,10 +186,10 @@ impl<D: FrontDesk> ProxyHttp for Gate<D> {
                     session.set_read_timeout(None);
                     passage._watch = entry.session.and_then(|open| self.watch(open));
                 }
-                passage.counters = entry.counters;
                 passage.origin = Some(entry.origin);
                 passage.set_pass = entry.set_pass;
                 passage.asked = Some(asked);
+                passage.counted = Some(ruling.counted);
                 Ok(false)
             }
         }
@@ -286,8 +293,8 @@ impl<D: FrontDesk> ProxyHttp for Gate<D> {
             (_, ErrorSource::Downstream) => StatusCode::BAD_REQUEST,
             _ => StatusCode::INTERNAL_SERVER_ERROR,
         };
-        if let Some(counters) = &passage.counters {
-            counters.origin_failed();
+        if let Some(Counted::Event(event, _)) = &passage.counted {
+            self.metrics.event(event).origin_failed();
         }
         if session.response_written().is_none() {
             session.set_keepalive(None);

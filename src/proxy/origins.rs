@@ -147,8 +147,9 @@ impl Origins {
             if !elapsed.as_secs().is_multiple_of(health.interval.as_secs().max(1)) {
                 continue;
             }
-            for server in origin.servers.load_full().iter().cloned() {
-                let (health, limit) = (health.clone(), origin.settings.connect_timeout);
+            for server in origin.servers.load_full().iter() {
+                let (server, health) = (Arc::clone(server), health.clone());
+                let limit = origin.settings.connect_timeout;
                 tokio::spawn(async move {
                     let answer = tokio::time::timeout(limit * 2, probe(&server, &health)).await;
                     server.probed(matches!(answer, Ok(Ok(true))));

@@ -13,7 +13,6 @@ use super::super::gate::Gate;
 use super::super::limits::Allowance;
 use super::{Visit, at_least_a_second, page, shape};
 use crate::desk::{Attendance, EndReason, JoinAnswer, Phase, StatusAnswer};
-use crate::metrics::TicketEnd;
 use crate::model::time::as_millis;
 use crate::page::{Notice, NoticePage};
 
@@ -93,7 +92,7 @@ impl<D: FrontDesk> Gate<D> {
                 Answer::json(StatusCode::OK, &shape::admitted(&pass)).cookies(cookies)
             }
             StatusAnswer::Ended(reason) => {
-                self.metrics.event(&visit.event).ended(end_of(reason));
+                self.count_end(visit, reason);
                 gone(visit, reason)
             }
             StatusAnswer::Invalid => self.invalid(visit),
@@ -133,18 +132,6 @@ impl<D: FrontDesk> Gate<D> {
             return visit.notice(StatusCode::OK, "left", &left).cookies(gone);
         }
         Answer::empty(StatusCode::NO_CONTENT).cookies(gone)
-    }
-}
-
-/// The reason as metrics know it.
-pub(super) fn end_of(reason: EndReason) -> TicketEnd {
-    match reason {
-        EndReason::MissedHeartbeat => TicketEnd::MissedHeartbeat,
-        EndReason::MissedTurn => TicketEnd::MissedTurn,
-        EndReason::TooOld => TicketEnd::TooOld,
-        EndReason::Reset => TicketEnd::Reset,
-        EndReason::Used => TicketEnd::Used,
-        EndReason::Left => TicketEnd::Left,
     }
 }
 

@@ -17,8 +17,9 @@ use super::asked::{Asked, encode};
 use super::cookies::Writer;
 use super::front_desk::FrontDesk;
 use super::gate::{Gate, Setup};
-use crate::desk::{IssuedPass, PassAnswer, Waiting};
-use crate::metrics::{RequestOutcome, StrayOutcome};
+use super::protected::{Counted, Ruling, Verdict, cannot_tell};
+use crate::desk::{EndReason, IssuedPass, PassAnswer, Waiting};
+use crate::metrics::{RequestOutcome, StrayOutcome, TicketEnd};
 use crate::model::ids::EventId;
 use crate::model::policy::Policy;
 use crate::model::route::{RouteTable, normalise};
@@ -48,29 +49,35 @@ impl Asked {
 }
 
 impl<D: FrontDesk> Gate<D> {
-    /// Answers a request below the public path.
-    pub(super) async fn room(&self, session: &mut Session, asked: &Asked, setup: &Setup) -> Answer {
+    /// Rules on a request below the public path.
+    pub(super) async fn room(&self, session: &mut Session, asked: &Asked, setup: &Setup) -> Ruling {
+        let (event, answer) = self.answer_in_room(session, asked, setup).await;
+        let counted = match event {
+            Some(event) => Counted::Event(event, RequestOutcome::Room),
+            None => Counted::Stray(StrayOutcome::Room),
+        };
+        Ruling { verdict: Verdict::Answer(answer), counted }
+    }
+
+    async fn answer_in_room(
+        &self,
+        session: &mut Session,
+        asked: &Asked,
+        setup: &Setup,
+    ) -> (Option<EventId>, Answer) {
         let public = setup.settings.public_path.as_str();
         if let Some(asset) = setup.pages.assets().find(asked.path()) {
-            self.metrics.stray(StrayOutcome::Room);
             let reads = asked.method == Method::GET || asked.method == Method::HEAD;
-            return if reads { Answer::asset(asset) } else { wrong_method("GET, HEAD") };
+            return (None, if reads { Answer::asset(asset) } else { wrong_method("GET, HEAD") });
         }
         let below = asked.path().strip_prefix(public).and_then(|rest| rest.strip_prefix('/'));
-        let (name, action) = match below.map(|rest| rest.split_once('/').unwrap_or((rest, ""))) {
-            Some(parts) => parts,
-            None => ("", ""),
-        };
+        let (name, action) = below.map(|rest| rest.split_once('/').unwrap_or((rest, ""))).unwrap_or_default();
         let known = name.parse::<EventId>().ok().and_then(|event| {
             let policy = self.desk.policy(&event)?;
             Some((event, policy))
         });
-        let Some((event, policy)) = known else {
-            self.metrics.stray(StrayOutcome::Room);
-            return not_found(asked, setup);
-        };
-        self.metrics.event(&event).request(RequestOutcome::Room);
-        let routes = self.desk.routes();
+        let Some(routes) = self.desk.routes() else { return (None, cannot_tell(Duration::from_secs(1))) };
+        let Some((event, policy)) = known else { return (None, not_found(asked, setup)) };
         let visit = Visit {
             asked,
             setup,
@@ -80,7 +87,7 @@ impl<D: FrontDesk> Gate<D> {
             event,
             policy,
         };
-        match (action, &asked.method) {
+        let answer = match (action, &asked.method) {
             ("", &Method::GET | &Method::HEAD) => self.page(&visit).await,
             ("join", &Method::POST) => self.join(session, &visit).await,
             ("status", &Method::GET | &Method::HEAD) => self.status(&visit).await,
@@ -92,7 +99,8 @@ impl<D: FrontDesk> Gate<D> {
             ("join" | "leave", _) => wrong_method("POST"),
             ("ticket", _) => wrong_method("DELETE"),
             _ => not_found(asked, setup),
-        }
+        };
+        (Some(visit.event), answer)
     }
 
     /// The pass that the visitor shows, if it opens: newer token, or nothing new.
@@ -105,6 +113,18 @@ impl<D: FrontDesk> Gate<D> {
             PassAnswer::Valid { renewed, .. } => Some(renewed),
             PassAnswer::None | PassAnswer::Unavailable(_) => None,
         }
+    }
+
+    /// Counts a ticket that has ended.
+    fn count_end(&self, visit: &Visit<'_>, reason: EndReason) {
+        self.metrics.event(&visit.event).ended(match reason {
+            EndReason::MissedHeartbeat => TicketEnd::MissedHeartbeat,
+            EndReason::MissedTurn => TicketEnd::MissedTurn,
+            EndReason::TooOld => TicketEnd::TooOld,
+            EndReason::Reset => TicketEnd::Reset,
+            EndReason::Used => TicketEnd::Used,
+            EndReason::Left => TicketEnd::Left,
+        });
     }
 
     /// The cookies of a visitor who has been let in.

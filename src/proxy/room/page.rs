@@ -9,7 +9,6 @@ use super::super::answer::Answer;
 use super::super::front_desk::FrontDesk;
 use super::super::gate::Gate;
 use super::super::limits::Allowance;
-use super::calls::end_of;
 use super::{Visit, at_least_a_second, shape};
 use crate::desk::{Attendance, EndReason, IssuedPass, JoinAnswer, Phase, StatusAnswer, Waiting};
 use crate::model::policy::Mode;
@@ -35,7 +34,7 @@ impl<D: FrontDesk> Gate<D> {
             // Whoever was in, or has left, and comes back, begins anew.
             StatusAnswer::Ended(EndReason::Used | EndReason::Left) => self.join_at_page(visit, shown).await,
             StatusAnswer::Ended(reason) => {
-                self.metrics.event(&visit.event).ended(end_of(reason));
+                self.count_end(visit, reason);
                 ended_page(visit, reason)
             }
             StatusAnswer::Invalid if self.desk.is_place(&visit.event, shown) => {

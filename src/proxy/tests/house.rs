@@ -37,6 +37,8 @@ pub(super) struct Script {
     /// `pass` and `renewable` open; the second one is renewed, as urgently as this says.
     pub(super) urgency: crate::desk::RenewalUrgency,
     pub(super) pass_unavailable: bool,
+    /// Has not heard which events there are.
+    pub(super) deaf: bool,
     pub(super) express: ExpressAnswer,
     pub(super) join: JoinAnswer,
     pub(super) status: StatusAnswer,
@@ -53,6 +55,7 @@ impl Default for Script {
             }),
             urgency: crate::desk::RenewalUrgency::Now,
             pass_unavailable: false,
+            deaf: false,
             express: ExpressAnswer::Line,
             join: JoinAnswer::Retry(Duration::from_secs(1)),
             status: StatusAnswer::Invalid,
@@ -96,13 +99,13 @@ impl Script {
 }
 
 impl FrontDesk for Script {
-    fn routes(&self) -> Arc<RouteTable> {
+    fn routes(&self) -> Option<Arc<RouteTable>> {
         let policy = self.read_policy();
-        Arc::new(RouteTable::build([(Self::event(), &policy)]))
+        (!self.deaf).then(|| Arc::new(RouteTable::build([(Self::event(), &policy)])))
     }
 
     fn policy(&self, event: &EventId) -> Option<Arc<Policy>> {
-        (*event == Self::event()).then(|| Arc::new(self.read_policy()))
+        (!self.deaf && *event == Self::event()).then(|| Arc::new(self.read_policy()))
     }
 
     fn now(&self) -> FleetTime {

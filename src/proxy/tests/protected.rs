@@ -199,6 +199,15 @@ fn a_node_that_cannot_tell_says_so() {
     assert_eq!(house.go("/buy", "").status, 503);
 }
 
+#[test]
+fn a_node_that_has_not_heard_which_events_there_are_lets_nobody_by() {
+    let house = House::new(Script { deaf: true, ..Script::default() });
+    assert_eq!(house.go("/buy", "wr_pass=pass").status, 503);
+    assert_eq!(house.go("/", "").status, 503, "not even to the default origin: an event may guard it");
+    assert_eq!(house.go("/waitingroom/tour", "").status, 503);
+    assert_eq!(house.seen(), Vec::<String>::new());
+}
+
 const SOCKET: &str = "GET /buy/ws HTTP/1.1\nHost: shop.test\nConnection: Upgrade\nUpgrade: websocket\n\
                       Sec-WebSocket-Version: 13\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==";
 

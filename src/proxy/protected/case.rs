@@ -1,0 +1,142 @@
+//! A protected request, and how it can be answered.
+
+use std::time::Duration;
+
+use http::StatusCode;
+use serde_json::json;
+
+use super::super::accept::Format;
+use super::super::answer::Answer;
+use super::super::asked::{Asked, Manner, encode};
+use super::super::gate::Setup;
+use super::ruling::{Counted, Entry, OpenSession, Ruling, SetPass, Verdict};
+use crate::metrics::RequestOutcome;
+use crate::model::ids::{EventId, TicketId};
+use crate::model::policy::{Mode, Policy};
+use crate::model::route::normalise_host;
+use crate::model::time::as_millis;
+use crate::page::{Notice, NoticePage};
+
+/// How long whoever is put off at the gate should wait before trying again.
+const TRY_AGAIN: Duration = Duration::from_secs(5);
+
+/// A protected request and what it is about.
+pub(super) struct Case<'a> {
+    pub(super) asked: &'a Asked,
+    pub(super) setup: &'a Setup,
+    pub(super) event: &'a EventId,
+    pub(super) policy: &'a Policy,
+    pub(super) shares_host: bool,
+}
+
+impl Case<'_> {
+    /// Lets the request go on.
+    pub(super) fn enter(
+        &self,
+        outcome: RequestOutcome,
+        set_pass: Option<SetPass>,
+        session: Option<OpenSession>,
+    ) -> Ruling {
+        let settings = &self.setup.settings;
+        let name = self.policy.origin.as_deref().or(settings.default_origin.as_deref());
+        match name.and_then(|name| self.setup.origins.get(name)) {
+            Some(origin) => self.ruling(outcome, Verdict::Pass(Entry { origin, set_pass, session })),
+            None => {
+                tracing::warn!(event = %self.event, "the event's origin is not configured on this node");
+                let detail = "the event's origin is not configured on this node";
+                let answer =
+                    Answer::problem(StatusCode::BAD_GATEWAY, "origin_unavailable", detail, json!({}));
+                self.ruling(RequestOutcome::Unavailable, Verdict::Answer(answer))
+            }
+        }
+    }
+
+    /// Lets the request go on without a pass.
+    pub(super) fn let_by(&self) -> Ruling {
+        self.enter(RequestOutcome::Bypassed, None, None)
+    }
+
+    /// The pass that opened.
+    pub(super) fn session(&self, id: TicketId) -> OpenSession {
+        OpenSession { event: self.event.clone(), id }
+    }
+
+    /// Too many requests without a pass come from this address.
+    pub(super) fn too_many(&self, after: Duration) -> Ruling {
+        let detail = "too many requests without a pass come from this address; wait and try again";
+        let more = json!({ "retry_after_ms": as_millis(after) });
+        let answer = Answer::problem(StatusCode::TOO_MANY_REQUESTS, "retry", detail, more);
+        self.ruling(RequestOutcome::Limited, Verdict::Answer(answer.retry_after(after)))
+    }
+
+    /// The node cannot tell yet.
+    pub(super) fn unavailable(&self, after: Duration) -> Ruling {
+        self.ruling(RequestOutcome::Unavailable, Verdict::Answer(cannot_tell(after)))
+    }
+
+    fn ruling(&self, outcome: RequestOutcome, verdict: Verdict) -> Ruling {
+        Ruling { verdict, counted: Counted::Event(self.event.clone(), outcome) }
+    }
+
+    /// Sends a navigation to the waiting page, and tells everybody else where to join.
+    pub(super) fn put_off(&self) -> Ruling {
+        let room = format!("{}/{}", self.setup.settings.public_path, self.event);
+        let page = format!("{room}?to={}", encode(&self.asked.target));
+        if self.asked.manner == Manner::Navigation {
+            let answer = Answer::redirect(StatusCode::FOUND, page);
+            return self.ruling(RequestOutcome::Redirected, Verdict::Answer(answer));
+        }
+        let closed = self.policy.mode == Mode::Closed;
+        let status = if closed { StatusCode::FORBIDDEN } else { StatusCode::TOO_MANY_REQUESTS };
+        if !closed && self.asked.accepted.preferred() == Format::Html && self.asked.manner == Manner::Call {
+            // A form that a person sent: it must not look as if it had arrived.
+            let notice = NoticePage { notice: Notice::NotSent, link: Some(&room), ..NoticePage::default() };
+            if let Ok(html) = self.setup.pages.notice(&notice) {
+                let answer = Answer::page(status, html).retry_after(TRY_AGAIN);
+                return self.ruling(RequestOutcome::Refused, Verdict::Answer(answer));
+            }
+        }
+        let more = json!({
+            "event": self.event.as_str(),
+            "join": format!("{room}/join"),
+            "page": room,
+            "present": "Anteroom-Pass",
+            "retry_after_ms": 5000,
+        });
+        let (state, detail) = if closed {
+            ("closed", "the waiting room is closed: nobody new is let in")
+        } else {
+            ("waiting", "there is a line: join it, and show the pass that you get with every request")
+        };
+        let mut answer = Answer::problem(status, state, detail, more).retry_after(TRY_AGAIN);
+        if let Some(origin) = self.allowed_origin() {
+            answer = answer
+                .header("access-control-allow-origin", origin)
+                .header("access-control-allow-credentials", "true")
+                .header("access-control-expose-headers", "Retry-After")
+                .header("vary", "Origin");
+        }
+        self.ruling(RequestOutcome::Refused, Verdict::Answer(answer))
+    }
+
+    /// The page's origin, if its scripts may read the answer: on the same host, or within the cookies' domain.
+    fn allowed_origin(&self) -> Option<String> {
+        let origin = self.asked.origin.as_deref()?;
+        let (_, authority) = origin.split_once("://")?;
+        let host = normalise_host(authority).ok()?;
+        let within = |domain: &str| {
+            let domain = domain.trim_start_matches('.');
+            *host == *domain || host.strip_suffix(domain).is_some_and(|rest| rest.ends_with('.'))
+        };
+        let same = self.asked.host.as_deref() == Some(&*host);
+        let allowed = same || self.policy.cookie.domain.as_deref().is_some_and(within);
+        allowed.then(|| origin.to_owned())
+    }
+}
+
+/// The node cannot tell yet: come back.
+pub(in crate::proxy) fn cannot_tell(after: Duration) -> Answer {
+    let detail = "this node cannot tell yet; passes and places stay valid, try again";
+    let more = json!({ "phase": "frozen", "retry_after_ms": as_millis(after) });
+    Answer::problem(StatusCode::SERVICE_UNAVAILABLE, "frozen", detail, more).retry_after(after)
+}
