@@ -29,10 +29,10 @@ const EXTEND_AGAIN: Duration = Duration::from_millis(900);
 /// The table is made anew at most this often.
 const TABLE_EVERY: Duration = Duration::from_millis(200);
 
-/// The shortest time that a rate of admissions is worked out over.
-const RATE_SPAN_LEAST: f32 = 5.0;
+/// The weight of a guess at the rate of admissions when a line begins, as if counted over this many seconds.
+const GUESS_SPAN: f32 = 10.0;
 
-/// The time that edges count admissions over.
+/// The time that edges count admissions over, in seconds.
 const RATE_SPAN: f32 = 60.0;
 
 /// What is volatile of one event.
@@ -360,10 +360,13 @@ impl EventLead {
         shorter.then_some(Span { node: None, from: scene.now, to: scene.now.after(before) })
     }
 
-    fn admit_rate(&self, boot: BootTime) -> f32 {
-        let Some(since) = self.moving_since else { return 0.0 };
-        let span = boot.since(since).as_secs_f32().clamp(RATE_SPAN_LEAST, RATE_SPAN);
-        self.claimed as f32 / span
+    /// Admissions per second: as the edges counted them, and before they can have counted as slots and rate allow.
+    fn admit_rate(&self, boot: BootTime, policy: &Policy, free: u32) -> f32 {
+        let span = self.moving_since.map_or(0.0, |since| boot.since(since).as_secs_f32().min(RATE_SPAN));
+        let most = policy.max_admit_per_sec.get() as f32;
+        let likely = most.min(free as f32 / GUESS_SPAN);
+        let guessed_over = GUESS_SPAN * (1.0 - span / RATE_SPAN);
+        ((self.claimed as f32 + likely * guessed_over) / (span + guessed_over)).min(most)
     }
 
     pub(super) fn pulse(
@@ -415,7 +418,7 @@ impl EventLead {
             settled,
             live: self.changes.since(live_index, index, pool.live()),
             table: Arc::clone(&self.table),
-            admit_rate: self.admit_rate(boot),
+            admit_rate: self.admit_rate(boot, policy, free),
             slots_free: free,
             credit_share: credit.share(policy.max_admit_per_sec.get()),
             live_passes: u32::try_from(pool.live().len()).unwrap_or(u32::MAX),
@@ -461,7 +464,7 @@ fn unsettled(pool: &Pool, run: NodeRun, settle: &Settle) -> Option<Settle> {
     };
     let mints: Vec<_> = settle.mints.iter().filter(is_new).copied().collect();
     let news = !mints.is_empty() || settle.closed.is_some();
-    news.then(|| Settle { block: settle.block, run, mints, closed: settle.closed })
+    news.then_some(Settle { block: settle.block, run, mints, closed: settle.closed })
 }
 
 /// What the log has of a settlement: a block that is gone or closed has nothing to come.
