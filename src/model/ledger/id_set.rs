@@ -49,13 +49,15 @@ impl IdSet {
         }
         let (number, word, bit) = place(id);
         let key = (id.node, id.generation, number);
-        let fresh = || Chunk { bits: Arc::new(vec![0; WORDS]), until };
-        let mut chunk = self.chunks.get(&key).cloned().unwrap_or_else(fresh);
+        if self.chunks.get(&key).is_none() {
+            self.chunks.insert_mut(key, Chunk { bits: Arc::new(vec![0; WORDS]), until });
+        }
+        // In place, so that only bits that a clone shares are copied.
+        let Some(chunk) = self.chunks.get_mut(&key) else { return };
         if let Some(word) = Arc::make_mut(&mut chunk.bits).get_mut(word) {
             *word |= bit;
         }
         chunk.until = chunk.until.max(until);
-        self.chunks.insert_mut(key, chunk);
     }
 
     /// Forgets ids whose tickets can no longer be valid.

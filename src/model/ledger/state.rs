@@ -153,10 +153,9 @@ impl State {
         let mut changes = Vec::new();
         let applied = event.change(outcome.index, self.now, &change.kind, change.entropy, &mut changes);
         keep(outcome, &change.event, changes);
-        if matches!(&applied, Ok(ChangeApplied { outcome: ChangeOutcome::Deleted, .. })) {
-            if let Some(event) = self.events.remove(&change.event) {
-                self.remains.insert(change.event.clone(), Remains::of(event, self.now));
-            }
+        let deleted = matches!(&applied, Ok(ChangeApplied { outcome: ChangeOutcome::Deleted, .. }));
+        if let Some(event) = deleted.then(|| self.events.remove(&change.event)).flatten() {
+            self.remains.insert(change.event.clone(), Remains::of(event, self.now));
         }
         applied
     }
