@@ -170,24 +170,24 @@ impl Pool {
         if self.live.is_consumed(extend.pass) {
             return;
         }
-        let settling = self
-            .blocks
-            .get_mut(&extend.at.block)
-            .map(|block| block.settle(extend.at.run, extend.at.number, extend.pass, extend.weight));
         let known = self.live.pass(extend.pass).copied();
-        let shown = match (known, settling) {
-            (Some(known), _) => known,
-            (None, Some(Settling::New)) => {
-                LivePass { at: extend.at, expires: extend.expires, claim: None, weight: extend.weight }
-            }
-            (None, _) => return,
-        };
-        if entry.now >= shown.expires {
-            if known.is_none() {
-                self.put_live(entry, extend.pass, shown, changes);
-            }
+        let over = |expires: FleetTime| entry.now >= expires;
+        if over(known.map_or(extend.expires, |known| known.expires)) {
             return;
         }
+        let Extend { at, weight, .. } = *extend;
+        let block = self.blocks.get_mut(&at.block);
+        let settled = block.and_then(|block| {
+            let settling = block.settle(at.run, at.number, extend.pass, weight);
+            (settling == Settling::New).then(|| extend.expires.min(block.dead_at))
+        });
+        let shown = match (known, settled) {
+            // Minted again, as in `settle_mint`: the slot is held as long as the longer of the two may be honoured.
+            (Some(known), Some(expires)) => LivePass { expires: known.expires.max(expires), ..known },
+            (Some(known), None) => known,
+            (None, Some(expires)) => LivePass { at, expires, claim: None, weight },
+            (None, None) => return,
+        };
         let started = shown.claim.map_or(entry.now, |claim| claim.started);
         let ceiling = started.after(entry.policy.session_max);
         let wanted = entry.now.after(entry.policy.session_ttl).min(ceiling);

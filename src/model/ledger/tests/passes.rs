@@ -255,6 +255,18 @@ fn the_slot_of_a_replayed_ticket_is_held_as_long_as_the_longest_of_its_passes() 
 }
 
 #[test]
+fn a_use_that_settles_a_replayed_ticket_holds_its_slot_as_long() {
+    let mut ledger = Ledger::new(serde_json::json!({ "capacity": 10, "max_admit_per_sec": 40,
+        "pass_claim_s": 60, "session_ttl_s": 10 }));
+    let block = ledger.block(2);
+    ledger.extend(first_use(block, 1, id(1), FleetTime(START + 8_000)));
+    ledger.extend(first_use(block, 2, id(1), FleetTime(START + 50_000)));
+    ledger.wait(40_000);
+    ledger.tick(|_| {});
+    assert_eq!(ledger.occupied(), 1);
+}
+
+#[test]
 fn lowering_capacity_evicts_nobody_and_admits_nobody_until_there_is_room() {
     let mut ledger = Ledger::small();
     let block = ledger.block(6);
