@@ -454,3 +454,17 @@ async fn probes_tell_starting_from_cut_off_from_draining() {
     assert_eq!(status, 200);
     assert!(text.contains("anteroom_leader_contact{state=\"cut_off\"} 1"), "{text}");
 }
+
+#[test]
+fn every_path_is_documented() {
+    let page = include_str!("../../docs/operating.md");
+    let routes = include_str!("mod.rs");
+    let literals = routes.lines().filter_map(|line| line.trim().strip_prefix(".route(\"")?.split('"').next());
+    let paths: Vec<_> = literals.filter(|path| *path != "/").collect();
+    assert!(paths.len() > 14, "{paths:?}");
+    for path in paths {
+        let path = path.replace("{id}", "{ref}");
+        let full = if path.starts_with("/admin") { path } else { format!("/admin/events/{{event}}{path}") };
+        assert!(page.contains(&full), "{full} in docs/operating.md");
+    }
+}

@@ -92,7 +92,7 @@ fn totals_that_began_again_begin_again() {
 }
 
 #[test]
-fn every_name_is_documented() {
+fn every_name_and_every_value_of_a_label_is_documented() {
     let metrics = Metrics::new().unwrap();
     let _ = metrics.event(&"tour".parse().unwrap());
     let text = metrics.render(&node(), &[event("tour", 5)]).unwrap();
@@ -101,4 +101,15 @@ fn every_name_is_documented() {
         let name = line.split(' ').next().unwrap();
         assert!(documented.contains(&format!("`{name}")), "{name} in docs/operating.md");
     }
+    let row_of = |name: &str| {
+        let row = documented.lines().find(|line| line.starts_with(&format!("| `anteroom_{name}`")));
+        row.unwrap_or_else(|| panic!("{name}"))
+    };
+    let holds = |name: &str, value: &str| {
+        assert!(row_of(name).contains(&format!("`{value}`")), "{name}: {value} in docs/operating.md");
+    };
+    RequestOutcome::ALL.iter().for_each(|value| holds("requests_total", value.as_str()));
+    StrayOutcome::ALL.iter().for_each(|value| holds("stray_requests_total", value.as_str()));
+    TicketEnd::ALL.iter().for_each(|value| holds("tickets_ended_total", value.as_str()));
+    LinePhase::ALL.iter().for_each(|value| holds("phase", value.as_str()));
 }
