@@ -103,3 +103,25 @@ fn a_reload_knows_what_needs_a_restart() {
     assert_eq!(difference.needs_restart, ["node.id", "listeners"]);
     assert_eq!(difference.reloadable, ["limits"]);
 }
+
+proptest::proptest! {
+    #[test]
+    fn any_text_is_read_or_refused_with_places_that_are_in_it(
+        file in proptest::sample::select(vec![
+            include_str!("testdata/good/every_key.yaml"), include_str!("testdata/good/anchors.yaml"),
+        ]),
+        from in 0_usize..1500,
+        length in 0_usize..40,
+        put in "[-a-z0-9:\\[\\]{},&*!|>'\" \n.#%é]{0,12}",
+    ) {
+        let boundary = |at: usize| (0..=at.min(file.len())).rev().find(|at| file.is_char_boundary(*at)).unwrap();
+        let (from, to) = (boundary(from), boundary(from + length).max(boundary(from)));
+        let text = format!("{}{put}{}", &file[..from], &file[to..]);
+        if let Err(faults) = parse(&text, Path::new("/nowhere")) {
+            proptest::prop_assert!(!faults.as_slice().is_empty());
+            for Position { line, .. } in faults.as_slice().iter().filter_map(|fault| fault.position) {
+                proptest::prop_assert!((1..=text.lines().count() + 1).contains(&line), "{}", faults);
+            }
+        }
+    }
+}
