@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::ids::{NodeRun, TicketId, Weight};
+use crate::model::ids::{NodeRun, Weight};
 use crate::model::time::FleetTime;
 
 /// Slots reserved together. Each counts until it is settled, returned, or can no longer be honoured.
@@ -19,7 +19,7 @@ pub struct Block {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Share {
-    settled: BTreeMap<u32, (TicketId, Weight)>,
+    settled: BTreeMap<u32, Weight>,
     closed: Option<u32>,
 }
 
@@ -28,9 +28,7 @@ struct Share {
 pub enum Settling {
     /// The slots have left the block: they are the pass's now.
     New,
-    /// It was settled before, for the same pass: nothing changed.
-    Again,
-    /// It was settled for another pass, returned, or never reserved: nothing changed.
+    /// The number was settled before, returned, or never reserved: nothing changed.
     Refused,
 }
 
@@ -41,16 +39,14 @@ impl Block {
         Self { remaining: slots, dead_at, shares: BTreeMap::new() }
     }
 
-    /// Settles the slots `number..number + weight` of a run for a pass.
-    pub fn settle(&mut self, run: NodeRun, number: u32, pass: TicketId, weight: Weight) -> Settling {
+    /// Settles the slots `number..number + weight` of a run: a pass was minted from them. A number is settled once.
+    pub fn settle(&mut self, run: NodeRun, number: u32, weight: Weight) -> Settling {
         let share = self.shares.entry(run).or_default();
-        match share.settled.get(&number) {
-            Some((known, _)) if *known == pass => return Settling::Again,
-            Some(_) => return Settling::Refused,
-            None if share.closed.is_some() || self.remaining < weight.slots() => return Settling::Refused,
-            None => {}
+        let is_taken = share.settled.contains_key(&number) || share.closed.is_some();
+        if is_taken || self.remaining < weight.slots() {
+            return Settling::Refused;
         }
-        share.settled.insert(number, (pass, weight));
+        share.settled.insert(number, weight);
         self.remaining -= weight.slots();
         Settling::New
     }
@@ -62,7 +58,7 @@ impl Block {
             return 0;
         }
         share.closed = Some(given);
-        let spent: u32 = share.settled.values().map(|(_, weight)| weight.slots()).sum();
+        let spent: u32 = share.settled.values().map(|weight| weight.slots()).sum();
         self.take_back(given.saturating_sub(spent))
     }
 
@@ -73,7 +69,7 @@ impl Block {
         returned
     }
 
-    /// Whether the log has settled this number of the run for this pass.
+    /// Whether the log has settled this number of the run.
     #[must_use]
     pub fn is_settled(&self, run: NodeRun, number: u32) -> bool {
         self.shares.get(&run).is_some_and(|share| share.settled.contains_key(&number))

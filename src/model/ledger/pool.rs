@@ -148,7 +148,7 @@ impl Pool {
     fn settle_mint(&mut self, entry: Entry<'_>, settle: &Settle, mint: &Mint, changes: &mut Vec<LiveChange>) {
         let Some(block) = self.blocks.get_mut(&settle.block) else { return };
         let expires = mint.expires.min(block.dead_at);
-        if block.settle(settle.run, mint.number, mint.pass, mint.weight) != Settling::New {
+        if block.settle(settle.run, mint.number, mint.weight) != Settling::New {
             return;
         }
         let at = Coordinates { block: settle.block, run: settle.run, number: mint.number };
@@ -178,7 +178,7 @@ impl Pool {
         let Extend { at, weight, .. } = *extend;
         let block = self.blocks.get_mut(&at.block);
         let settled = block.and_then(|block| {
-            let settling = block.settle(at.run, at.number, extend.pass, weight);
+            let settling = block.settle(at.run, at.number, weight);
             (settling == Settling::New).then(|| extend.expires.min(block.dead_at))
         });
         let shown = match (known, settled) {
