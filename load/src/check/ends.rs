@@ -47,12 +47,14 @@ fn is_genuine(story: &Story<'_>, earlier: &[At<'_>], record: &Record) -> bool {
     given && !record.forged && record.shown_ticket.as_deref() == Some(story.id)
 }
 
-/// The last time that an answer, or a request that may have got through, refreshed the ticket.
-fn refreshed<'a>(story: &Story<'_>, earlier: &[At<'a>], before: u64) -> Option<At<'a>> {
+/// The answer from which the tab's token is, by which the ticket is judged: its last one, or the oldest that it may
+/// have been opened with.
+fn refreshed<'a>(story: &Story<'_>, earlier: &[At<'a>], record: &Record) -> Option<At<'a>> {
     let refreshing =
         |r: &Record| r.ticket.as_deref() == Some(story.id) && matches!(r.saw, Saw::Waiting | Saw::Page);
-    let done = earlier.iter().copied().filter(|(_, r)| refreshing(r) && r.t_answered_us <= before);
-    done.max_by_key(|(_, r)| r.t_answered_us)
+    let done = earlier.iter().copied().filter(|(_, r)| refreshing(r) && r.t_answered_us <= record.t_sent_us);
+    let own = done.clone().filter(|(_, r)| r.tab == record.tab).max_by_key(|(_, r)| r.t_answered_us);
+    own.or_else(|| done.min_by_key(|(_, r)| r.t_sent_us))
 }
 
 /// An ended ticket: 410, with a word for it, and not before its time.
@@ -76,7 +78,7 @@ fn ended(
     let admitted = was(&|r| r.pass.is_some());
     let called = was(&|r| r.called == Some(true));
     let unanswered = was(&|r| !r.is_answered());
-    let (last, seen) = refreshed(story, earlier, record.t_sent_us)?;
+    let (last, seen) = refreshed(story, earlier, record)?;
     let away = record.t_answered_us.saturating_sub(seen.t_sent_us);
     let counted =
         away.saturating_sub(outages.within(seen.t_sent_us, record.t_answered_us, rules.heartbeat_us));

@@ -15,6 +15,9 @@ pub struct Record {
     pub t_answered_us: u64,
     /// Who: one cookie jar, one number.
     pub visitor: u64,
+    /// Which of its tabs, from 0: tabs of one visitor may hold tokens of different age.
+    #[serde(default, skip_serializing_if = "is_first")]
+    pub tab: u16,
     /// What kind of visitor.
     pub role: Role,
     /// What it did.
@@ -89,6 +92,11 @@ pub struct Record {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn is_zero(status: &u16) -> bool {
     *status == 0
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_first(tab: &u16) -> bool {
+    *tab == 0
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
@@ -180,6 +188,7 @@ impl Record {
             t_sent_us: at_us,
             t_answered_us: at_us,
             visitor,
+            tab: 0,
             role,
             kind,
             saw: Saw::Nothing,

@@ -97,6 +97,8 @@ pub struct Browser {
     pub world: Arc<World>,
     /// Who.
     pub visitor: u64,
+    /// Which of its tabs.
+    pub number: u16,
     /// Of what kind.
     pub role: Role,
     /// How it carries tokens.
@@ -115,13 +117,24 @@ impl Browser {
     #[must_use]
     pub fn new(world: Arc<World>, visitor: u64, role: Role, transport: Transport) -> Self {
         let connection = Connection::new(Arc::clone(&world.site));
-        Self { world, visitor, role, transport, jar: Jar::default(), ticket: None, pass: None, connection }
+        Self {
+            world,
+            visitor,
+            number: 0,
+            role,
+            transport,
+            jar: Jar::default(),
+            ticket: None,
+            pass: None,
+            connection,
+        }
     }
 
     /// Another tab of the same visitor, with what it carries now.
     #[must_use]
-    pub fn tab(&self) -> Self {
+    pub fn tab(&self, number: u16) -> Self {
         let mut tab = Self::new(Arc::clone(&self.world), self.visitor, self.role, self.transport);
+        tab.number = number;
         tab.jar = self.jar.clone();
         tab.ticket = self.ticket.clone();
         tab.pass = self.pass.clone();
@@ -138,6 +151,7 @@ impl Browser {
     /// Sends the request and records what came of it.
     pub async fn ask(&mut self, ask: Ask) -> Seen {
         let mut record = Record::new(self.visitor, self.role, ask.kind, self.world.clock.now_us());
+        record.tab = self.number;
         record.hold = ask.hold;
         let Ok(request) = self.request(&ask, &mut record) else { return Seen::nothing() };
         record.t_sent_us = self.world.clock.now_us();

@@ -105,7 +105,7 @@ async fn impatient(tab: &mut Browser, habits: &Habits, dice: &mut Dice, until: I
     match queue(tab, habits, dice, enough).await {
         Outcome::In => session(tab, habits, dice, until).await,
         Outcome::TimeUp if Instant::now() < until => {
-            let mut old = tab.tab();
+            let mut old = tab.tab(1);
             if dice.chance(0.5) {
                 leave(tab, habits).await;
             } else {
@@ -145,7 +145,7 @@ async fn replayer(tab: &mut Browser, habits: &Habits, dice: &mut Dice, until: In
         _ => return,
     }
     show_ticket_as_pass(tab, habits).await;
-    let (mut second, mut third) = (tab.tab(), tab.tab());
+    let (mut second, mut third) = (tab.tab(1), tab.tab(2));
     let (mut dice_2, mut dice_3) = (dice.clone(), dice.clone());
     let (first, _, _) = tokio::join!(
         wait(tab, habits, dice, Attendance::Asking, until),
@@ -159,7 +159,7 @@ async fn replayer(tab: &mut Browser, habits: &Habits, dice: &mut Dice, until: In
     tokio::join!(use_once(tab, habits), use_once(&mut second, habits));
     poll(&mut third, habits, Attendance::Asking).await;
     visit(tab, habits, dice, until).await;
-    let mut old = tab.tab();
+    let mut old = tab.tab(3);
     leave(tab, habits).await;
     pause(dice.seconds(2.0, 4.0), until).await;
     if Instant::now() < until {

@@ -304,6 +304,25 @@ fn line_10_a_ticket_that_ends_before_its_time_is_found_and_one_after_an_outage_c
 }
 
 #[test]
+fn line_10_a_tab_is_judged_by_its_own_token_not_by_that_of_another() {
+    let ended_in = |tab: u16| {
+        let mut run = run(Ordering::Random);
+        for record in run.of(9) {
+            record.tab = u16::from(record.kind == Kind::Poll && record.t_sent_us > at(6.0));
+        }
+        run.records.retain(|r| r.visitor != 9 || r.t_sent_us < at(12.0));
+        let ended = run.add(9, Kind::Poll, Saw::Ended, 12.5);
+        ended.tab = tab;
+        ended.shown_ticket = Some(ticket(9));
+        ended.state = Some("expired".to_owned());
+        ended.reason = Some("missed_heartbeat".to_owned());
+        run.broken()
+    };
+    assert_eq!(ended_in(0), [] as [u8; 0]);
+    assert_eq!(ended_in(1), [10]);
+}
+
+#[test]
 fn line_10_a_genuine_ticket_that_is_called_invalid_is_found() {
     let mut bad = run(Ordering::BucketedRandom);
     bad.add(9, Kind::Poll, Saw::Invalid, 1.7).shown_ticket = Some(ticket(9));
