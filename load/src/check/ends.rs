@@ -158,7 +158,7 @@ fn overstayed(
     let uses =
         earlier.iter().filter(|(_, r)| r.kind == Kind::Use && r.shown_pass.as_deref() == Some(story.id));
     let last_use = uses.max_by_key(|(_, r)| r.t_answered_us).copied();
-    let told = story.told_expiry(record.t_sent_us, rules.session_us).unwrap_or(0);
+    let told = story.told_expiry(None, record.t_sent_us, rules.session_us).unwrap_or(0);
     let idle = match last_use {
         Some((_, used)) => used.t_answered_us.saturating_add(rules.session_us),
         None => grant.t_answered_us.saturating_add(rules.claim_us),
@@ -179,7 +179,7 @@ fn cut_short(story: &Story<'_>, (at, record): At<'_>, rules: &Rules) -> Option<V
     if story.left().is_some_and(|(_, left)| left.t_sent_us <= record.t_answered_us) {
         return None;
     }
-    let told = story.told_expiry(record.t_sent_us, rules.session_us)?;
+    let told = story.told_expiry(Some(record.tab), record.t_sent_us, rules.session_us)?;
     (record.t_answered_us.saturating_add(CLOCK_MARGIN) < told).then(|| {
         let what = format!(
             "pass {} was turned away {:.1} s before its end",

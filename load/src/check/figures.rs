@@ -120,7 +120,7 @@ pub(super) fn of(
         visitors: count(visitors.len()),
         tickets: count(given().count()),
         queued: count(given().filter(|s| s.joined().is_some()).count()),
-        admitted: count(passes.lives.len()),
+        admitted: count(given().filter(|s| s.admitted().is_some()).count()),
         expressed: count(given().filter(|s| s.joined().is_none()).count()),
         ended: count(given().filter(|s| s.records.iter().any(|(_, r)| r.saw == Saw::Ended)).count()),
         saw,

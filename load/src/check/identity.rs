@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::Violation;
-use super::passes::Passes;
+use super::passes::Life;
 use super::rules::{Rules, SECOND};
 use super::story::Story;
 use crate::history::{Kind, Record, Saw};
@@ -16,7 +16,6 @@ const HEARD_AFTER: u64 = 3 * SECOND / 2;
 pub(super) fn judge(
     records: &[Record],
     stories: &BTreeMap<&str, Story<'_>>,
-    passes: &Passes,
     rules: &Rules,
 ) -> Vec<Violation> {
     let mut violations: Vec<Violation> = records
@@ -24,8 +23,7 @@ pub(super) fn judge(
         .enumerate()
         .filter_map(|(at, record)| changed_ticket(at, record, stories, rules))
         .collect();
-    let over: BTreeMap<usize, u64> = passes.lives.iter().map(|life| (life.granted, life.over_by)).collect();
-    violations.extend(stories.values().filter_map(|story| second_session(story, &over, rules)));
+    violations.extend(stories.values().filter_map(|story| second_session(story, rules)));
     violations
 }
 
@@ -61,7 +59,7 @@ fn changed_ticket(
 }
 
 /// A pass was given again, or the ticket waited again, after its session was over.
-fn second_session(story: &Story<'_>, over: &BTreeMap<usize, u64>, rules: &Rules) -> Option<Violation> {
+fn second_session(story: &Story<'_>, rules: &Rules) -> Option<Violation> {
     let (granted, _) = story.admitted()?;
     let left = story.left().filter(|(_, r)| r.is_answered());
     let used = story.uses().next().is_some();
@@ -69,7 +67,7 @@ fn second_session(story: &Story<'_>, over: &BTreeMap<usize, u64>, rules: &Rules)
     let ends = [
         left.map(|(at, r)| (r.t_answered_us.saturating_add(HEARD_AFTER), at)),
         told.map(|(at, r)| (r.t_answered_us, *at)),
-        over.get(&granted).filter(|_| used).map(|by| (*by, granted)),
+        Life::all_of(story, rules).last().filter(|_| used).map(|life| (life.over_by, life.granted)),
     ];
     let (end, proof) = ends.into_iter().flatten().min()?;
     let end = end.saturating_add(rules.slack_us);

@@ -70,7 +70,7 @@ pub fn judge(records: &[Record], log: &EventLog, rules: &Rules) -> Verdict {
     violations.extend(order::judge_calls(&stories, log, rules));
     violations.extend(order::judge_order(&stories, rules));
     violations.extend(draws.judge(rules));
-    violations.extend(identity::judge(records, &stories, &passes, rules));
+    violations.extend(identity::judge(records, &stories, rules));
     violations.extend(ends::judge(&stories, &outages, rules));
     violations.extend(passes.judge_stalls(&stories, &outages, rules));
     violations.sort_by_key(|violation| violation.line);

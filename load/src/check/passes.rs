@@ -43,7 +43,7 @@ impl Passes {
     /// Reads them out of the stories.
     #[must_use]
     pub(super) fn of(stories: &BTreeMap<&str, Story<'_>>, rules: &Rules) -> Self {
-        Self { lives: stories.values().filter_map(|story| Life::of(story, rules)).collect() }
+        Self { lives: stories.values().flat_map(|story| Life::all_of(story, rules)).collect() }
     }
 
     /// How many passes surely lived, at most at once.
@@ -150,11 +150,29 @@ impl Passes {
 }
 
 impl Life {
-    fn of(story: &Story<'_>, rules: &Rules) -> Option<Self> {
-        let (granted, grant) = story.admitted()?;
-        let minted_by = grant.t_answered_us;
-        let minted_from = story.minted_from().unwrap_or(grant.t_sent_us);
-        let told = story.told_expiry(u64::MAX, rules.session_us);
+    /// Each turn that ran out unused, and the last one.
+    pub(super) fn all_of(story: &Story<'_>, rules: &Rules) -> Vec<Self> {
+        let Some((granted, grant)) = story.admitted() else { return Vec::new() };
+        let mut last = (granted, story.minted_from().unwrap_or(grant.t_sent_us), grant.t_answered_us);
+        let mut lives = Vec::new();
+        for ((granted, grant), end) in story.missed_turns() {
+            lives.push(Self {
+                granted,
+                minted_from: last.1.min(grant.t_answered_us),
+                minted_by: grant.t_answered_us,
+                sure_until: end.saturating_sub(CLOCK_MARGIN),
+                likely_until: end,
+                over_by: end.saturating_add(CLOCK_MARGIN + RELEASE_GUARD),
+            });
+            let next = story.granted_after(end);
+            last = next.map_or(last, |(at, r)| (at, end, r.t_answered_us));
+        }
+        lives.push(Self::of(story, last, rules));
+        lives
+    }
+
+    fn of(story: &Story<'_>, (granted, minted_from, minted_by): (usize, u64, u64), rules: &Rules) -> Self {
+        let told = story.told_expiry(None, u64::MAX, rules.session_us);
         let left = story.left().map(|(_, r)| r);
         let last_use = story.uses().map(|(_, r)| r.t_sent_us).max();
         let refused = story.refusals().map(|(_, r)| r.t_sent_us).min();
@@ -184,7 +202,7 @@ impl Life {
             Some(r) => over.min(r.t_answered_us.saturating_add(CLOCK_MARGIN + RELEASE_GUARD)),
             None => over,
         };
-        Some(Self { granted, minted_from, minted_by, sure_until, likely_until, over_by })
+        Self { granted, minted_from, minted_by, sure_until, likely_until, over_by }
     }
 }
 

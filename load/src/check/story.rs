@@ -78,13 +78,17 @@ impl<'a> Story<'a> {
         self.records.iter().copied().filter(|(_, r)| r.bucket.is_some()).min_by_key(|(_, r)| r.t_answered_us)
     }
 
-    /// When its pass ends at the earliest, by what the visitor had been told by `by_us`.
+    /// When its pass ends at the earliest, by what the visitor (or one tab of it) had been told by `by_us`.
     ///
     /// The first use replaces the time to make first use of it by `session_us`, which may be less.
     #[must_use]
-    pub(super) fn told_expiry(&self, by_us: u64, session_us: u64) -> Option<u64> {
+    pub(super) fn told_expiry(&self, tab: Option<u16>, by_us: u64, session_us: u64) -> Option<u64> {
         let first_use = self.uses().map(|(_, r)| r.t_sent_us).min().filter(|sent| *sent <= by_us);
-        let gave = |r: &Record| r.pass.as_deref() == Some(self.id) && r.t_answered_us <= by_us;
+        let gave = |r: &Record| {
+            r.pass.as_deref() == Some(self.id)
+                && r.t_answered_us <= by_us
+                && tab.is_none_or(|tab| r.tab == tab)
+        };
         let told = self.records.iter().filter(|(_, r)| gave(r)).filter_map(|(_, r)| {
             let told = r.expires_us()?;
             Some(match first_use {
@@ -93,6 +97,35 @@ impl<'a> Story<'a> {
             })
         });
         told.max()
+    }
+
+    /// The answers that gave a pass which had run out unused, by what they said, before the next one was given: that
+    /// turn was missed, and one more was given. With when it ended.
+    pub(super) fn missed_turns(&self) -> Vec<(At<'a>, u64)> {
+        let first_use = self.uses().map(|(_, r)| r.t_sent_us).min().unwrap_or(u64::MAX);
+        let mut grants: Vec<At<'a>> =
+            self.records.iter().copied().filter(|(_, r)| r.pass.as_deref() == Some(self.id)).collect();
+        grants.sort_by_key(|(_, r)| r.t_answered_us);
+        let mut missed = Vec::new();
+        let Some(mut first) = grants.first().copied() else { return missed };
+        for grant in grants {
+            let (Some(before), Some(now)) = (first.1.expires_us(), grant.1.expires_us()) else { continue };
+            if now > before && before < grant.1.t_answered_us && first_use >= grant.1.t_answered_us {
+                missed.push((first, before));
+                first = grant;
+            }
+        }
+        missed
+    }
+
+    /// The first answer after `at_us` that gave a pass which ends later than that.
+    pub(super) fn granted_after(&self, at_us: u64) -> Option<At<'a>> {
+        let later = |r: &Record| {
+            r.pass.as_deref() == Some(self.id)
+                && r.t_answered_us > at_us
+                && r.expires_us().is_some_and(|e| e > at_us)
+        };
+        self.records.iter().copied().filter(|(_, r)| later(r)).min_by_key(|(_, r)| r.t_answered_us)
     }
 
     /// The earliest that its pass can have been minted: no request before that could have got it.

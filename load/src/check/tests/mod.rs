@@ -79,6 +79,24 @@ fn line_3_passes_that_may_be_over_do_not_count_for_sure_but_are_shown() {
 }
 
 #[test]
+fn line_3_a_turn_that_ran_out_unused_and_the_next_one_are_two_passes_with_nothing_between() {
+    let turns = |until: u64| {
+        let mut run = run(Ordering::Random);
+        run.rules.capacity = 50;
+        for (visitor, from, until) in [(601, -40.0, until), (601, -5.0, START), (602, -25.0, START - 20)] {
+            let granted = run.add(visitor, Kind::Poll, Saw::Admitted, from);
+            granted.pass = Some(ticket(visitor));
+            granted.expires_at = Some(until);
+        }
+        run.records.retain(|r| r.visitor > 600);
+        run.records.sort_by_key(|r| (r.t_sent_us, r.t_answered_us));
+        judge(&run.records, &run.log, &run.rules).figures.most_live
+    };
+    assert_eq!(turns(START - 30), 1);
+    assert_eq!(turns(START - 18), 2);
+}
+
+#[test]
 fn line_4_too_many_mints_in_a_second_are_found_unless_faults_allow_them() {
     let crowded = || {
         let mut bad = run(Ordering::Random);
