@@ -115,6 +115,14 @@ impl Supply {
         (short / self.take_up()).max(0.0)
     }
 
+    /// The most that can be wanted within `span`: who fits into the free slots, and into those that come free
+    /// meanwhile at twice the rate of the last minute.
+    #[must_use]
+    pub fn calls_within(&self, span: Duration) -> f64 {
+        let coming = f64::from(self.called) / 60.0 * span.as_secs_f64();
+        f64::from(self.free) / self.take_up() + (2.0 * coming).max(1.0)
+    }
+
     /// `q`: which share of the called take a pass, 0.2..=1; 1 before anything is known.
     #[must_use]
     pub fn take_up(&self) -> f64 {

@@ -176,7 +176,8 @@ impl Pilot {
         steering.called = step.called;
         self.recent.add(at.boot, step.called);
         steering.admitted = admitted(at, counts, step, paced);
-        self.raise_floor(at, counts, settled, step.watermark, FLOOR_TICKS * paced + extra);
+        let soon = supply.calls_within(TICK.mul_f64(FLOOR_TICKS));
+        self.raise_floor(at, counts, settled, step.watermark, soon + extra);
     }
 
     /// Publishes a floor where the watermark may be wanted by the time that every edge has heard of it.
