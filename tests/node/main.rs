@@ -1,6 +1,7 @@
 //! One node, as a process: what survives `kill -9`, what signals do, what a start refuses.
 
 mod process;
+mod tls;
 
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
