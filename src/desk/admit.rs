@@ -89,15 +89,19 @@ impl Desk {
         let heard = self.heard.load();
         let now = self.clock.boot();
         let upper = heard.link.upper(now);
-        if view.live.is_consumed(id) {
+        let mut slots = event.slots();
+        // Read under the lock: a pulse may have moved the pass from the outbox into the live set a moment ago.
+        let current = event.view();
+        let live = &current.live;
+        if live.is_consumed(id) {
             return None;
         }
-        if let Some(live) = view.live.pass(id).filter(|live| live.expires > upper) {
-            return self.issue_live(event, id, live);
+        if let Some(live) = live.pass(id) {
+            // Over by this edge's clock but not yet by the ledger's: whether it was used decides what comes next.
+            return if live.expires > upper { self.issue_live(event, id, live) } else { None };
         }
-        let mut slots = event.slots();
-        if let Some(minted) = slots.edge.minted(id).filter(|minted| minted.expires > upper) {
-            return self.issue_minted(event, &minted);
+        if let Some(minted) = slots.edge.minted(id) {
+            return if minted.expires > upper { self.issue_minted(event, &minted) } else { None };
         }
         let permitted = heard.link.contact(now) == Contact::Fresh && view.admits(upper);
         if !permitted {

@@ -23,6 +23,8 @@ pub(super) struct Counts {
     rows: ArcSwap<BTreeMap<BucketStart, Arc<Row>>>,
     growing: Mutex<()>,
     windows: [Seen; 2],
+    /// Those who left in the running and in the last window: leaving twice counts once.
+    gone: [Seen; 2],
     turned: Mutex<Turned>,
     /// Which of the two windows is the running one.
     running: AtomicU32,
@@ -44,7 +46,7 @@ struct Row {
     seen: [Slices; 2],
     /// Joined in the running window.
     fresh: Slices,
-    /// Left in the running window.
+    /// Left in the running window, of those counted in the last window or fresh in this one.
     left: Slices,
     /// The last statement of the row (`joined`, `alive`) and the report that carried it first.
     stated: Mutex<Option<(u32, u32, u64)>>,
@@ -84,6 +86,13 @@ fn bump(slices: &Slices, slice: usize) {
     }
 }
 
+fn lower(slices: &Slices, slice: usize) {
+    if let Some(count) = slices.get(slice) {
+        let less = |count: u32| count.checked_sub(1);
+        let _ = count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+    }
+}
+
 impl Row {
     fn new() -> Self {
         Self {
@@ -102,7 +111,7 @@ impl Row {
         let read = |slices: &Slices| slices.get(slice).map_or(0, |count| count.load(Ordering::Relaxed));
         let [even, odd] = [read(&self.seen[0]), read(&self.seen[1])];
         let (now, last) = if running == 0 { (even, odd) } else { (odd, even) };
-        (last + read(&self.fresh)).max(now).saturating_sub(read(&self.left))
+        (last + read(&self.fresh)).saturating_sub(read(&self.left)).max(now)
     }
 }
 
@@ -112,6 +121,7 @@ impl Default for Counts {
             rows: ArcSwap::default(),
             growing: Mutex::default(),
             windows: [Seen::default(), Seen::default()],
+            gone: [Seen::default(), Seen::default()],
             turned: Mutex::default(),
             running: AtomicU32::new(0),
         }
@@ -134,7 +144,7 @@ impl Counts {
         row
     }
 
-    /// A ticket was keyed here.
+    /// A ticket was keyed here; to be told once per ticket.
     pub(super) fn join(&self, id: TicketId, place: Place) {
         let row = self.row(place.bucket);
         row.joined.fetch_add(1, Ordering::Relaxed);
@@ -154,11 +164,22 @@ impl Counts {
         }
     }
 
-    /// A ticket that waits has left; one that is not counted here changes nothing.
+    /// A ticket that waits has left; one that is not counted here, or has left before, changes nothing.
     pub(super) fn leave(&self, id: TicketId, place: Place) {
-        if self.has_seen(id) {
-            bump(&self.row(place.bucket).left, place.slice);
+        let running = self.running();
+        let has = |sets: &[Seen; 2], set: usize| sets.get(set).is_some_and(|set| set.contains(id));
+        let (now, last) = (has(&self.windows, running), has(&self.windows, 1 - running));
+        if !now && !last || has(&self.gone, 1 - running) {
+            return;
         }
+        if self.gone.get(running).map(|gone| gone.mark(id)) != Some(Sighting::First) {
+            return;
+        }
+        let row = self.row(place.bucket);
+        if now && let Some(seen) = row.seen.get(running) {
+            lower(seen, place.slice);
+        }
+        bump(&row.left, place.slice);
     }
 
     /// Whether the ticket was seen in the running or the last window.
@@ -193,7 +214,7 @@ impl Counts {
         turned.turns = turned.turns.saturating_add(1);
         let next = 1 - self.running();
         let clear_window = |window: usize| {
-            if let Some(seen) = self.windows.get(window) {
+            for seen in self.windows.get(window).into_iter().chain(self.gone.get(window)) {
                 seen.clear();
             }
             for row in self.rows.load().values() {
@@ -318,6 +339,28 @@ mod tests {
         (0..10).for_each(|n| counts.join(id(n), place));
         (0..4).for_each(|n| counts.leave(id(n), place));
         assert_eq!(alive(&counts), 6);
+    }
+
+    #[test]
+    fn who_has_left_does_not_come_back_with_the_next_window_and_leaves_once_only() {
+        let counts = Counts::default();
+        counts.turn(at(0), TTL);
+        let place = Place::of_key(key(5, 0));
+        (0..10).for_each(|n| counts.join(id(n), place));
+        for _ in 0..5 {
+            (0..4).for_each(|n| counts.leave(id(n), place));
+        }
+        assert_eq!(alive(&counts), 6);
+        counts.turn(at(5), TTL);
+        assert_eq!(alive(&counts), 6, "the last window is without them");
+        (0..4).for_each(|n| counts.leave(id(n), place));
+        assert_eq!(alive(&counts), 6, "they are gone already");
+        counts.leave(id(9), place);
+        (4..10).for_each(|n| counts.heartbeat(id(n), place));
+        counts.leave(id(8), place);
+        counts.turn(at(10), TTL);
+        let stays = alive(&counts);
+        assert!((4..=5).contains(&stays), "{stays}: 9 was heard once more after it left");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 
-use super::answers::{IssuedPass, Phase};
+use super::answers::Phase;
 use super::askers::Askers;
 use super::counts::Counts;
 use super::minute::Minute;
@@ -96,11 +96,20 @@ struct Seats {
     turned: BootTime,
 }
 
+/// What became of a seat: the key base of its ticket, and when that was issued.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Seating {
+    /// It has become this ticket now.
+    New(KeyBase, u32),
+    /// It had become this ticket before.
+    Taken(KeyBase, u32),
+}
+
 /// What express remembers.
 #[derive(Debug, Default)]
 pub(super) struct Express {
     pub(super) record: ExpressRecord,
-    pub(super) by_address: HashMap<IpAddr, IssuedPass>,
+    pub(super) by_address: HashMap<IpAddr, TicketId>,
 }
 
 impl EventDesk {
@@ -155,17 +164,20 @@ impl EventDesk {
         }
         if pulse.line != known.pulse.line {
             self.counts.store(Arc::default());
+            // A seat's base is of the old line: in the new one it could be called at once.
+            *self.seats.lock().unwrap_or_else(PoisonError::into_inner) = Seats::default();
         }
+        self.counts.load().forget_before(pulse.watermark.bucket());
+        let (grant, settled) = (pulse.grant, std::mem::take(&mut pulse.settled));
         let mut slots = self.slots();
-        slots.edge.settle(&pulse.settled);
-        if let Some(grant) = pulse.grant {
+        slots.forget(&live, now);
+        // The live set is shown before what it confirms is forgotten: whoever looks for a pass finds it in one of them.
+        self.view.store(Arc::new(View { pulse, draws, live }));
+        slots.edge.settle(&settled);
+        if let Some(grant) = grant {
             slots.edge.take(grant, echo);
         }
         slots.edge.expire(now);
-        slots.forget(&live, now);
-        drop(slots);
-        self.counts.load().forget_before(pulse.watermark.bucket());
-        self.view.store(Arc::new(View { pulse, draws, live }));
     }
 
     /// This event's part of the next report.
@@ -205,9 +217,10 @@ impl EventDesk {
         wanted > 0 && now.since(BootTime(wanted)) <= BUCKET_PATIENCE
     }
 
-    /// Closes express here at once, until the leader has heard of the line with `next_report`.
+    /// Closes express here at once, until the leader has heard of the line. The report numbered `next_report` may be
+    /// in the making and have missed it; the one after it cannot.
     pub(super) fn begin_line(&self, next_report: u64) {
-        self.line_begun.fetch_max(next_report, Ordering::Relaxed);
+        self.line_begun.fetch_max(next_report.saturating_add(1), Ordering::Relaxed);
     }
 
     /// Whether somebody was put in line here whom the leader has not heard of.
@@ -258,15 +271,22 @@ impl EventDesk {
         seats.now.get(&id).or_else(|| seats.before.get(&id)).copied()
     }
 
-    /// Remembers what a seat's ticket is keyed by; an earlier memory stands.
-    pub(super) fn seat(&self, id: TicketId, base: KeyBase, issued: u32, now: BootTime) -> (KeyBase, u32) {
+    /// Remembers what a seat's ticket is keyed by; an earlier memory stands, unless it knows of no key.
+    pub(super) fn seat(&self, id: TicketId, base: KeyBase, issued: u32, now: BootTime) -> Seating {
         let mut seats = self.seats.lock().unwrap_or_else(PoisonError::into_inner);
         if now.since(seats.turned) > SEAT_MEMORY {
             seats.before = std::mem::take(&mut seats.now);
             seats.turned = now;
         }
-        let before = seats.before.get(&id).copied();
-        before.unwrap_or_else(|| *seats.now.entry(id).or_insert((base, issued)))
+        let known = seats.now.get(&id).or_else(|| seats.before.get(&id)).copied();
+        match known {
+            Some((base, issued)) if base != KeyBase::Unkeyed => Seating::Taken(base, issued),
+            unkeyed => {
+                let issued = unkeyed.map_or(issued, |(_, issued)| issued);
+                seats.now.insert(id, (base, issued));
+                Seating::New(base, issued)
+            }
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use super::admit::{Admission, Entrance, PATIENCE};
 use super::event::{EventDesk, View};
 use super::{Desk, ExpressAnswer, ExpressKind, IssuedPass};
 use crate::model::edge::{Contact, ExpressRoom, ON_THE_SPOT_LIFE, may_go_on_the_spot};
-use crate::model::ids::EventId;
+use crate::model::ids::{EventId, TicketId};
 use crate::model::ledger::Gate;
 
 /// Addresses that are remembered for sharing a pass; more than this and they are forgotten all at once.
@@ -77,15 +77,14 @@ impl Desk {
             }
             ExpressKind::OnTheSpot => ON_THE_SPOT_LIFE.min(pass_claim),
             ExpressKind::AtThePage => pass_claim,
-            ExpressKind::PerAddress(address) => {
-                if let Some(shared) = self.shared_pass(event, &view, address) {
-                    return ExpressAnswer::Admitted(shared);
-                }
-                pass_claim
-            }
+            ExpressKind::PerAddress(_) => pass_claim,
+        };
+        let id = match kind {
+            ExpressKind::PerAddress(address) => self.shared_id(event, &view, address),
+            ExpressKind::OnTheSpot | ExpressKind::AtThePage => self.new_ticket_id(),
         };
         drop(view);
-        match self.admit(event, self.new_ticket_id(), life, Entrance::Express).await {
+        match self.admit(event, id, life, Entrance::Express).await {
             Admission::Pass(pass) => {
                 self.remember_express(event, kind, &pass);
                 event.tallies.express.fetch_add(1, Ordering::Relaxed);
@@ -109,26 +108,30 @@ impl Desk {
         may_go_on_the_spot(room, &express.record, self.clock.boot())
     }
 
-    fn shared_pass(&self, event: &EventDesk, view: &View, address: IpAddr) -> Option<IssuedPass> {
-        let express = event.express.lock().unwrap_or_else(PoisonError::into_inner);
-        let shared = express.by_address.get(&address)?;
-        let live = view.live.pass(shared.id);
-        let expires = live.map_or(shared.expires, |live| live.expires);
-        let over = view.live.is_consumed(shared.id) || expires <= self.now();
-        (!over).then(|| shared.clone())
+    /// The id whose pass an address shares: the same for all its requests, also for those that wait at one time, so
+    /// that they cost one slot together.
+    fn shared_id(&self, event: &EventDesk, view: &View, address: IpAddr) -> TicketId {
+        let now = self.now();
+        let mut express = event.express.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_over = |id: TicketId| {
+            let expired = view.live.pass(id).is_some_and(|live| live.expires <= now);
+            expired || view.live.is_consumed(id) || view.live.is_unclaimed_once(id)
+        };
+        if let Some(shared) = express.by_address.get(&address).copied().filter(|id| !is_over(*id)) {
+            return shared;
+        }
+        if express.by_address.len() >= SHARING_ADDRESSES {
+            express.by_address.clear();
+        }
+        let id = self.new_ticket_id();
+        express.by_address.insert(address, id);
+        id
     }
 
     fn remember_express(&self, event: &EventDesk, kind: ExpressKind, pass: &IssuedPass) {
-        let mut express = event.express.lock().unwrap_or_else(PoisonError::into_inner);
-        match kind {
-            ExpressKind::OnTheSpot => express.record.give(pass.id, self.clock.boot()),
-            ExpressKind::AtThePage => {}
-            ExpressKind::PerAddress(address) => {
-                if express.by_address.len() >= SHARING_ADDRESSES {
-                    express.by_address.clear();
-                }
-                express.by_address.insert(address, pass.clone());
-            }
+        if kind == ExpressKind::OnTheSpot {
+            let mut express = event.express.lock().unwrap_or_else(PoisonError::into_inner);
+            express.record.give(pass.id, self.clock.boot());
         }
     }
 }

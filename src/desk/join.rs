@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::admit::{Admission, Entrance, PATIENCE};
 use super::counts::Place;
-use super::event::{EventDesk, View};
+use super::event::{EventDesk, Seating, View};
 use super::express::Door;
 use super::{Attendance, Desk, JoinAnswer, Phase, StatusAnswer};
 use crate::model::edge::Contact;
@@ -69,7 +69,7 @@ impl Desk {
     }
 
     async fn join_as(&self, event: &EventDesk, id: TicketId) -> JoinAnswer {
-        if let Some((base, issued)) = event.seated(id) {
+        if let Some((base, issued)) = event.seated(id).filter(|(base, _)| *base != KeyBase::Unkeyed) {
             return self.take_place(event, id, base, issued);
         }
         let view = event.view();
@@ -96,11 +96,13 @@ impl Desk {
         }
         let base = self.wait_for_key(event).await;
         let issued = u32::try_from(self.now().unix_seconds()).unwrap_or(u32::MAX);
-        let (seated, issued_before) = event.seat(id, base, issued, self.clock.boot());
-        if seated == base {
-            self.put_in_line(event, &event.view(), id, base);
+        match event.seat(id, base, issued, self.clock.boot()) {
+            Seating::Taken(base, issued) => self.take_place(event, id, base, issued),
+            Seating::New(base, issued) => {
+                self.put_in_line(event, &event.view(), id, base);
+                self.take_place(event, id, base, issued)
+            }
         }
-        self.take_place(event, id, seated, issued_before)
     }
 
     /// What to key a newcomer by; waits a moment for a bucket to be opened, and else leaves it unkeyed.
@@ -178,9 +180,14 @@ impl Desk {
 pub(super) fn place(view: &View, id: TicketId, base: KeyBase) -> Option<Place> {
     match OrderKey::of(base, id, &view.draws) {
         Some(key) => Some(Place::of_key(key)),
-        None => match base {
-            KeyBase::Drawn { bucket, .. } => Some(Place::undrawn(bucket, id)),
-            _ => None,
-        },
+        None => undrawn(id, base),
+    }
+}
+
+/// Where a ticket is counted whose draw is not made yet; `None` if it has no key at all.
+pub(super) fn undrawn(id: TicketId, base: KeyBase) -> Option<Place> {
+    match base {
+        KeyBase::Drawn { bucket, .. } => Some(Place::undrawn(bucket, id)),
+        _ => None,
     }
 }

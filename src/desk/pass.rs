@@ -153,9 +153,17 @@ impl Desk {
         if view.live.is_consumed(id) {
             return None;
         }
-        let Some(live) = view.live.pass(id) else {
-            let minted = event.slots().edge.minted(id)?;
-            return (now < minted.expires).then(|| minted.expires.since(now));
+        let newer;
+        let live = match view.live.pass(id) {
+            Some(live) => live,
+            None => {
+                if let Some(minted) = event.slots().edge.minted(id) {
+                    return (now < minted.expires).then(|| minted.expires.since(now));
+                }
+                // A pulse may have confirmed it since `view` was read.
+                newer = event.view();
+                newer.live.pass(id)?
+            }
         };
         if now >= live.expires {
             return None;

@@ -4,8 +4,9 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::admit::{Admission, Entrance};
-use super::event::{EventDesk, View};
-use super::join::place;
+use super::counts::Place;
+use super::event::{EventDesk, Seating, View};
+use super::join::{place, undrawn};
 use super::{Attendance, Desk, EndReason, StatusAnswer, Turn, Waiting};
 use crate::model::edge::{Contact, Ending, Holding, Judgement, TurnClock, judge, turn};
 use crate::model::estimate::{FRONT_POLL, Outlook, Shown, Standing, estimate, poll_after};
@@ -58,7 +59,9 @@ impl Desk {
                 self.serve_called(&event, ticket, attendance, now).await
             }
             Judgement::Unkeyed => self.key_late(&event, &view, ticket, now),
-            Judgement::Waiting(..) => self.answer(self.describe_place(&event, &view, ticket, now)),
+            Judgement::Waiting(standing, key) => {
+                self.answer(self.describe_waiting(&event, &view, ticket, (standing, key), now))
+            }
         }
     }
 
@@ -89,9 +92,15 @@ impl Desk {
             event.begin_line(self.next_report());
             self.report_wanted.notify_one();
         } else {
-            ticket.base = base;
             event.want_bucket(None);
-            self.put_in_line(event, view, ticket.id, base);
+            // Two tabs may ask at once: the first key counts.
+            ticket.base = match event.seat(ticket.id, base, ticket.issued, self.clock.boot()) {
+                Seating::Taken(base, _) => base,
+                Seating::New(base, _) => {
+                    self.put_in_line(event, view, ticket.id, base);
+                    base
+                }
+            };
         }
         self.answer(self.describe_place(event, view, ticket, now))
     }
@@ -146,19 +155,30 @@ impl Desk {
         ticket: Ticket,
         now: FleetTime,
     ) -> Option<Waiting> {
-        let key = OrderKey::of(ticket.base, ticket.id, &view.draws);
-        if key.is_some_and(|key| key < view.pulse.watermark) {
-            return self.describe_called(event, view, ticket, now);
-        }
-        if let Some(place) = place(view, ticket.id, ticket.base) {
-            event.counts.load().heartbeat(ticket.id, place);
-        }
         let heard = self.heard.load();
         let scene = view.scene(&heard.spans, heard.link.contact(self.clock.boot()), now);
-        let standing = match judge(&ticket, &scene) {
-            Judgement::Waiting(standing, _) => standing,
-            _ => Standing::Unkeyed,
-        };
+        match judge(&ticket, &scene) {
+            Judgement::Called => self.describe_called(event, view, ticket, now),
+            Judgement::Waiting(standing, key) => {
+                self.describe_waiting(event, view, ticket, (standing, key), now)
+            }
+            _ => self.describe(view, event, ticket, Standing::Unkeyed, now),
+        }
+    }
+
+    /// The same for one whose place is known; what a key costs to make is most of what a poll costs.
+    fn describe_waiting(
+        &self,
+        event: &EventDesk,
+        view: &View,
+        ticket: Ticket,
+        (standing, key): (Standing, Option<OrderKey>),
+        now: FleetTime,
+    ) -> Option<Waiting> {
+        let place = key.map(Place::of_key).or_else(|| undrawn(ticket.id, ticket.base));
+        if let Some(place) = place {
+            event.counts.load().heartbeat(ticket.id, place);
+        }
         self.describe(view, event, ticket, standing, now)
     }
 

@@ -155,7 +155,7 @@ impl EdgeSlots {
             let at = Coordinates { block: *block, run: self.run, number: mint.number };
             Some(Minted { pass: id, at, expires: mint.expires, weight: mint.weight })
         };
-        self.outbox.iter().find_map(of)
+        self.outbox.iter().rev().find_map(of)
     }
 }
 
