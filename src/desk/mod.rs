@@ -160,3 +160,6 @@ impl Desk {
         self.next_report.load(Ordering::Relaxed)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,242 @@
+//! One node without its sockets and its disk: the real desk, leader and ledger, on a clock that the test moves.
+
+use std::future::{Future, poll_fn};
+use std::num::NonZeroU16;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Poll;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::clock::Clock;
+use crate::desk::{
+    Activity, Attendance, Desk, ExpressAnswer, ExpressKind, IssuedPass, JoinAnswer, PassAnswer, StatusAnswer,
+    Waiting,
+};
+use crate::model::ids::{EventId, Generation, KeyId, LedgerEpoch, LogIndex, NodeId, NodeRun, Term};
+use crate::model::leader::Leader;
+use crate::model::ledger::{Change, ChangeKind, Command, KeyRecord, State, Step};
+use crate::model::policy::Fields;
+use crate::model::time::FleetTime;
+
+const START: u64 = 1_800_000_000_000;
+
+/// How far a test moves on while it waits for an answer.
+const STEP: Duration = Duration::from_millis(20);
+
+/// A visitor and its cookies.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Visitor {
+    pub(super) place: Option<String>,
+    pub(super) pass: Option<IssuedPass>,
+}
+
+pub(super) struct House {
+    pub(super) state: State,
+    pub(super) desk: Arc<Desk>,
+    pub(super) event: EventId,
+    leader: Leader,
+    clock: Clock,
+    hand: &'static AtomicU64,
+    term: u64,
+    pub(super) leads: bool,
+}
+
+fn run(generation: u32) -> NodeRun {
+    NodeRun { node: NodeId(NonZeroU16::MIN), generation: Generation(generation) }
+}
+
+fn fields(policy: Value) -> Fields {
+    policy.as_object().cloned().unwrap().into()
+}
+
+impl House {
+    pub(super) fn new(policy: Value) -> Self {
+        let now = FleetTime(START + 1_000);
+        let (clock, hand) = Clock::by_hand(1_000);
+        let mut state = State::default();
+        let key =
+            KeyRecord { id: KeyId(0), secret: [7; 32], made_at: now, signs_from: now, verifies_until: None };
+        let found = Command::Found { epoch: LedgerEpoch(3), now, key };
+        state.apply(LogIndex(1), &Command::Batch(vec![found, Command::Register { run: run(1), now }]));
+        let leader = Leader::begin(Term(1), &state, now, clock.boot());
+        let desk = Desk::new(run(1), clock);
+        let event = "tour".parse().unwrap();
+        let mut house = Self { state, desk, event, leader, clock, hand, term: 1, leads: true };
+        house.change(ChangeKind::Put(fields(policy)));
+        (0..3).for_each(|_| house.round());
+        house
+    }
+
+    pub(super) fn now(&self) -> FleetTime {
+        FleetTime(START + self.clock.boot().0)
+    }
+
+    /// The process dies and comes back: everything but the ledger is lost.
+    pub(super) fn restart(&mut self) {
+        self.term += 1;
+        let generation = u32::try_from(self.term).unwrap();
+        self.apply(&Command::Register { run: run(generation), now: self.now() });
+        self.leader = Leader::begin(Term(self.term), &self.state, self.now(), self.clock.boot());
+        self.desk = Desk::new(run(generation), self.clock);
+        (0..3).for_each(|_| self.round());
+    }
+
+    pub(super) fn patch(&mut self, policy: Value) {
+        self.change(ChangeKind::Patch(fields(policy)));
+        self.round();
+    }
+
+    pub(super) fn change(&mut self, kind: ChangeKind) {
+        let change =
+            Change { now: self.now(), event: self.event.clone(), if_match: None, entropy: [9; 32], kind };
+        self.apply(&Command::Change(change));
+    }
+
+    fn apply(&mut self, command: &Command) {
+        let outcome = self.state.apply(LogIndex(self.state.index.0 + 1), command);
+        let refused = |step: &Step| matches!(step, Step::Changed(Err(_)));
+        assert!(!outcome.steps.iter().any(refused), "{outcome:?}");
+        self.leader.applied(&self.state, &outcome, self.clock.boot());
+        if let Some(event) = self.state.events.get(&self.event) {
+            let occupied = event.pool.occupied();
+            assert!(occupied <= event.policy.capacity.get(), "{occupied} slots are promised");
+        }
+    }
+
+    /// One exchange between desk and leader.
+    pub(super) fn round(&mut self) {
+        let (now, boot) = (self.now(), self.clock.boot());
+        self.leader.take(self.desk.report(), boot);
+        let tick = self.leader.plan(&self.state, now, boot);
+        if !tick.is_empty() {
+            self.apply(&Command::Tick(tick));
+        }
+        self.desk.take(self.leader.pulse(&self.state, self.desk.run(), now, boot));
+    }
+
+    /// Time passes, and the leader leads if it does.
+    pub(super) fn pass(&mut self, time: Duration) {
+        let until = self.clock.boot().after(time);
+        while self.clock.boot() < until {
+            let step =
+                u64::try_from(until.since(self.clock.boot()).min(Duration::from_millis(250)).as_millis());
+            self.hand.fetch_add(step.unwrap(), Ordering::Relaxed);
+            if self.leads {
+                self.round();
+            }
+        }
+    }
+
+    /// Waits for an answer while the node goes on.
+    pub(super) async fn wait<T>(&mut self, answer: impl Future<Output = T>) -> T {
+        let mut answer = pin!(answer);
+        for turn in 0..2_000 {
+            let polled = poll_fn(|context| Poll::Ready(answer.as_mut().poll(context))).await;
+            if let Poll::Ready(answer) = polled {
+                return answer;
+            }
+            self.pass(STEP);
+            if turn < 50 {
+                tokio::task::yield_now().await;
+            } else {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        }
+        panic!("no answer in time");
+    }
+
+    pub(super) async fn join(&mut self, visitor: &mut Visitor) -> JoinAnswer {
+        let (desk, event) = (Arc::clone(&self.desk), self.event.clone());
+        let shown = visitor.place.clone();
+        let answer = self.wait(desk.join(&event, shown.as_deref())).await;
+        match &answer {
+            JoinAnswer::Waiting(waiting) => visitor.place = Some(waiting.ticket.clone()),
+            JoinAnswer::Admitted(pass) => visitor.pass = Some(pass.clone()),
+            JoinAnswer::Retry(_) | JoinAnswer::Refused(_) => {}
+        }
+        answer
+    }
+
+    /// A newcomer who is let in at once.
+    pub(super) async fn enters(&mut self) -> Visitor {
+        let mut visitor = Visitor::default();
+        let answer = self.join(&mut visitor).await;
+        assert!(matches!(answer, JoinAnswer::Admitted(_)), "{answer:?}");
+        visitor
+    }
+
+    /// A newcomer who is put in line.
+    pub(super) async fn queues(&mut self) -> Visitor {
+        let mut visitor = Visitor::default();
+        let answer = self.join(&mut visitor).await;
+        assert!(matches!(answer, JoinAnswer::Waiting(_)), "{answer:?}");
+        visitor
+    }
+
+    pub(super) async fn poll_as(&mut self, visitor: &mut Visitor, attendance: Attendance) -> StatusAnswer {
+        let (desk, event) = (Arc::clone(&self.desk), self.event.clone());
+        let shown = visitor.place.clone().unwrap();
+        let answer = self.wait(desk.status(&event, &shown, attendance)).await;
+        match &answer {
+            StatusAnswer::Waiting(waiting) => visitor.place = Some(waiting.ticket.clone()),
+            StatusAnswer::Admitted(pass) => visitor.pass = Some(pass.clone()),
+            StatusAnswer::Ended(_) | StatusAnswer::Invalid | StatusAnswer::Unavailable(_) => {}
+        }
+        answer
+    }
+
+    pub(super) async fn poll(&mut self, visitor: &mut Visitor) -> StatusAnswer {
+        self.poll_as(visitor, Attendance::Asking).await
+    }
+
+    pub(super) async fn polls_in_line(&mut self, visitor: &mut Visitor) -> Box<Waiting> {
+        match self.poll(visitor).await {
+            StatusAnswer::Waiting(waiting) => waiting,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Polls every second until the visitor is let in.
+    pub(super) async fn polls_until_admitted(&mut self, visitor: &mut Visitor) -> IssuedPass {
+        for _ in 0..30 {
+            match self.poll(visitor).await {
+                StatusAnswer::Admitted(pass) => return pass,
+                StatusAnswer::Waiting(_) => self.pass(Duration::from_secs(1)),
+                other => panic!("{other:?}"),
+            }
+        }
+        panic!("not admitted in time");
+    }
+
+    pub(super) async fn shows(&mut self, pass: &IssuedPass) -> PassAnswer {
+        let (desk, event) = (Arc::clone(&self.desk), self.event.clone());
+        let token = pass.token.clone();
+        self.wait(desk.check_pass(&event, &[&token], Activity::Navigation)).await
+    }
+
+    pub(super) async fn is_let_through(&mut self, pass: &IssuedPass) -> bool {
+        matches!(self.shows(pass).await, PassAnswer::Valid { .. })
+    }
+
+    pub(super) async fn express(&mut self, kind: ExpressKind) -> ExpressAnswer {
+        let (desk, event) = (Arc::clone(&self.desk), self.event.clone());
+        self.wait(desk.express(&event, kind)).await
+    }
+
+    pub(super) fn leaves(&mut self, visitor: &Visitor) {
+        let pass = visitor.pass.as_ref().map(|pass| pass.token.as_str());
+        self.desk.leave(&self.event, visitor.place.as_deref(), pass);
+        self.pass(Duration::from_secs(1));
+    }
+
+    pub(super) fn occupied(&self) -> u32 {
+        self.state.events[&self.event].pool.occupied()
+    }
+
+    pub(super) fn waiting(&self) -> u32 {
+        self.desk.figures().events[0].waiting
+    }
+}
