@@ -66,7 +66,7 @@ test: test-needs lint ## everything that has to pass, its own needs installed
 .PHONY: test-browser
 test-browser: test-needs ## the waiting page in headless Chromium
 	$(CARGO) build --locked --bin anteroom
-	cd tests/browser && npm ci --silent && CHROMIUM="$$(command -v chromium)" npm test
+	cd tests/browser && npm ci --silent && CHROMIUM="$${CHROMIUM:-$$(command -v chromium)}" npm test
 
 .PHONY: test-long
 test-long: test-needs ## the long forms: full-size rushes, 10,000 seeds
