@@ -1,5 +1,12 @@
 //! One node, as a process: what survives `kill -9`, what signals do, what a start refuses.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test that fails here says where"
+)]
+
 mod process;
 mod tls;
 
