@@ -44,6 +44,20 @@ pub struct RunState {
     pub registered: LogIndex,
     /// When it was last heard, to about a minute.
     pub heard: FleetTime,
+    /// Until when a session that it heard of can live: no slot is given back without its word before.
+    honours_until: FleetTime,
+}
+
+impl RunState {
+    fn new(registered: LogIndex, now: FleetTime, session_max: Duration) -> Self {
+        Self { registered, heard: now, honours_until: now.after(session_max) }
+    }
+
+    /// The run was heard. A ceiling that has been lowered since still holds for the sessions of before.
+    fn hear(&mut self, heard: FleetTime, session_max: Duration) {
+        self.heard = self.heard.max(heard);
+        self.honours_until = self.honours_until.max(heard.after(session_max));
+    }
 }
 
 /// How often what is over is looked for in the sets that keep ids.
@@ -106,16 +120,18 @@ impl State {
         let to = self.now.after(self.longest(|policy| policy.heartbeat_ttl));
         self.forgive(index, Span { node: Some(run.node), from, to });
         self.runs.retain(|known, _| known.node != run.node);
-        self.runs.insert(run, RunState { registered: index, heard: self.now });
+        let session_max = self.longest(|policy| policy.session_max);
+        self.runs.insert(run, RunState::new(index, self.now, session_max));
         Registration::Accepted
     }
 
     fn tick(&mut self, tick: &Tick, outcome: &mut Outcome) -> Vec<EventOutcome> {
         let index = outcome.index;
         self.pass_time(index, tick.now);
+        let session_max = self.longest(|policy| policy.session_max);
         for (run, heard) in &tick.heard {
             if let Some(state) = self.runs.get_mut(run) {
-                state.heard = state.heard.max(*heard);
+                state.hear(*heard, session_max);
             }
         }
         self.runs.retain(|run, _| !tick.ended.contains(run));
@@ -192,7 +208,7 @@ impl State {
         self.keys.forget_before(index, now);
         self.forget_spans(now);
         let session_max = self.longest(|policy| policy.session_max);
-        self.runs.retain(|_, run| run.heard.after(session_max).after(SWEEP) > now);
+        self.runs.retain(|_, run| run.honours_until.max(run.heard.after(session_max)).after(SWEEP) > now);
     }
 
     /// Drops spans that no ticket can ask for: time that is forgiven itself does not count towards their age.

@@ -134,6 +134,19 @@ fn a_run_that_is_not_heard_is_kept_as_long_as_it_may_honour_a_session() {
 }
 
 #[test]
+fn a_lower_ceiling_does_not_make_a_silent_run_forget_its_sessions() {
+    let mut ledger = Ledger::small();
+    pass_minutes(&mut ledger, 1);
+    let shorter = fields(serde_json::json!({ "session_max_s": 10, "session_ttl_s": 10 }));
+    ledger.change(ChangeKind::Patch(shorter)).unwrap();
+    for seconds in [60, 120, 180] {
+        ledger.wait(60_000);
+        ledger.tick(|_| {});
+        assert_eq!(ledger.state.runs.contains_key(&run(1, 1)), seconds < 180, "{seconds}");
+    }
+}
+
+#[test]
 fn fleet_time_never_goes_back() {
     let mut ledger = Ledger::small();
     ledger.wait(5_000);
