@@ -108,8 +108,23 @@ async fn a_turn_not_taken_comes_once_more_and_no_third_time() {
     assert!(!house.is_let_through(&first).await);
     house.pass(seconds(12));
     let third = house.poll(&mut visitor).await;
-    assert!(matches!(third, StatusAnswer::Ended(_)), "{third:?}");
+    assert!(matches!(third, StatusAnswer::Ended(EndReason::MissedTurn)), "{third:?}");
     assert_eq!(house.occupied(), 0);
+}
+
+#[tokio::test]
+async fn a_turn_taken_at_the_second_chance_ends_as_a_session_does() {
+    let mut house = room_for_one();
+    let inside = house.enters().await;
+    let mut visitor = house.queues().await;
+    house.leaves(&inside);
+    house.polls_until_admitted(&mut visitor).await;
+    house.pass(seconds(12));
+    let pass = house.polls_until_admitted(&mut visitor).await;
+    assert!(house.is_let_through(&pass).await);
+    house.pass(seconds(62));
+    let answer = house.poll(&mut visitor).await;
+    assert!(matches!(answer, StatusAnswer::Ended(EndReason::Used)), "{answer:?}");
 }
 
 #[tokio::test]

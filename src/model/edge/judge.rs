@@ -44,9 +44,9 @@ pub enum Ending {
     TooOld,
     /// The line was reset.
     Reset,
-    /// Its session has ended, or its turn was missed twice.
+    /// Its session has ended.
     Used,
-    /// Its turn was held for too long.
+    /// Its turn was held for too long, or missed twice.
     MissedTurn,
 }
 
@@ -72,7 +72,8 @@ pub fn judge(ticket: &Ticket, scene: &Scene<'_>) -> Judgement {
         return Judgement::Ended(Ending::Reset);
     }
     if scene.live.is_consumed(ticket.id) {
-        return Judgement::Ended(Ending::Used);
+        let missed = scene.live.is_unclaimed_once(ticket.id);
+        return Judgement::Ended(if missed { Ending::MissedTurn } else { Ending::Used });
     }
     if let Some(pass) = scene.live.pass(ticket.id).filter(|pass| pass.expires > scene.now) {
         return Judgement::Admitted(*pass);

@@ -60,6 +60,22 @@ impl IdSet {
         chunk.until = chunk.until.max(until);
     }
 
+    /// Takes an id out again; nothing is copied for one that is not in the set.
+    pub(super) fn remove(&mut self, id: TicketId) {
+        if !self.contains(id) {
+            return;
+        }
+        if is_identity(id) {
+            self.identities.remove_mut(&id);
+            return;
+        }
+        let (number, word, bit) = place(id);
+        let Some(chunk) = self.chunks.get_mut(&(id.node, id.generation, number)) else { return };
+        if let Some(word) = Arc::make_mut(&mut chunk.bits).get_mut(word) {
+            *word &= !bit;
+        }
+    }
+
     /// Forgets ids whose tickets can no longer be valid.
     pub(super) fn forget_before(&mut self, now: FleetTime) {
         let over = self.chunks.iter().filter(|(_, chunk)| chunk.until < now).map(|(key, _)| *key);
@@ -129,6 +145,11 @@ mod tests {
         let before = set.clone();
         set.insert(id(8), FleetTime(200));
         assert!(!before.contains(id(8)));
+        let both = set.clone();
+        set.remove(id(8));
+        set.remove(id(9));
+        assert!(both.contains(id(8)) && !set.contains(id(8)) && set.contains(id(7)));
+        set.insert(id(8), FleetTime(200));
         set.forget_before(FleetTime(200));
         assert!(set.contains(id(7)) && set.contains(id(8)));
         set.forget_before(FleetTime(201));

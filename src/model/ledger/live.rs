@@ -58,6 +58,10 @@ impl LiveSet {
         self.index = self.index.max(index);
         match *change {
             LiveChange::Live(id, pass) => {
+                if pass.claim.is_some() {
+                    // Its turn was taken after all: when the session ends, that is why the ticket does.
+                    self.unclaimed_once.remove(id);
+                }
                 self.passes.insert_mut(id, pass);
             }
             LiveChange::Unclaimed(id, until) => {
@@ -83,7 +87,7 @@ impl LiveSet {
         self.consumed.contains(id)
     }
 
-    /// Whether a pass of this id has ended unclaimed once already.
+    /// Whether a pass of this id has ended unclaimed, once or twice, and none was used since.
     #[must_use]
     pub fn is_unclaimed_once(&self, id: TicketId) -> bool {
         self.unclaimed_once.contains(id)
