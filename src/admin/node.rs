@@ -16,6 +16,7 @@ pub(super) async fn read(State(admin): State<Admin>) -> Response {
         Contact::Fresh => "fresh",
         Contact::Stale => "stale",
         Contact::CutOff => "cut_off",
+        Contact::Unheard => "unheard",
     };
     let told = json!({
         "run": admin.desk.run().to_string(),

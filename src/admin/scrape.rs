@@ -54,7 +54,7 @@ async fn ready(State(probes): State<Probes>) -> Response {
     match (probes.lifecycle.stage(), contact) {
         (LifeStage::Starting, _) => plain(StatusCode::SERVICE_UNAVAILABLE, "starting\n"),
         (LifeStage::Draining, _) => plain(StatusCode::SERVICE_UNAVAILABLE, "draining\n"),
-        (LifeStage::Serving, Contact::CutOff) => {
+        (LifeStage::Serving, Contact::CutOff | Contact::Unheard) => {
             plain(StatusCode::SERVICE_UNAVAILABLE, "cut off from the leader\n")
         }
         (LifeStage::Serving, Contact::Fresh | Contact::Stale) => plain(StatusCode::OK, "ready\n"),

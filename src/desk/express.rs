@@ -34,7 +34,7 @@ impl Desk {
             return Door::Shut;
         }
         match (heard.link.contact(boot), view.pulse.gate) {
-            (Contact::CutOff, _) | (_, Gate::Queue) => Door::Shut,
+            (Contact::CutOff | Contact::Unheard, _) | (_, Gate::Queue) => Door::Shut,
             (Contact::Stale, _) | (_, Gate::Reopening) => Door::Ajar,
             (Contact::Fresh, Gate::Open) => Door::Open,
         }

@@ -119,7 +119,12 @@ impl Read {
 
     /// Sets everything to what was read; returns the events that are gone since the last scrape.
     pub(super) fn take(&mut self, node: &NodeReading, events: &[EventReading]) -> BTreeSet<EventId> {
-        let states = [("fresh", Contact::Fresh), ("stale", Contact::Stale), ("cut_off", Contact::CutOff)];
+        let states = [
+            ("fresh", Contact::Fresh),
+            ("stale", Contact::Stale),
+            ("cut_off", Contact::CutOff),
+            ("unheard", Contact::Unheard),
+        ];
         for (state, contact) in states {
             self.contact.with_label_values(&[state]).set((contact == node.contact).into());
         }

@@ -70,6 +70,12 @@ impl EdgeSlots {
         self.in_hand = Some(InHand { grant, spend_by: echo.after(grant.life) });
     }
 
+    /// The block in hand and the slots that were given of it.
+    #[must_use]
+    pub fn in_hand(&self) -> Option<(BlockId, u32)> {
+        self.in_hand.map(|in_hand| (in_hand.grant.block, in_hand.grant.slots))
+    }
+
     /// Slots that may be spent at `now`.
     #[must_use]
     pub fn available(&self, now: BootTime) -> u32 {

@@ -123,13 +123,15 @@ impl Supply {
         f64::from(self.free) / self.take_up() + (2.0 * coming).max(1.0)
     }
 
-    /// `q`: which share of the called take a pass, 0.2..=1; 1 before anything is known.
+    /// `q`: which share of the called take a pass or wait for one, 0.2..=1; 1 before anything is known.
+    ///
+    /// Those who wait count too: where slots are scarce, few passes do not mean that the called stay away.
     #[must_use]
     pub fn take_up(&self) -> f64 {
         if self.called < 10 {
             return 1.0;
         }
-        (f64::from(self.claimed) / f64::from(self.called)).clamp(0.2, 1.0)
+        ((f64::from(self.claimed) + f64::from(self.asking)) / f64::from(self.called)).clamp(0.2, 1.0)
     }
 }
 

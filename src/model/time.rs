@@ -130,11 +130,19 @@ impl FleetBounds {
         FleetTime(self.pulse_now.0.saturating_add(passed).saturating_add(passed / 10))
     }
 
-    /// Takes a pulse; both bounds only move forward.
+    /// Takes a pulse of a new term: its leader's clock may have stepped forward.
     pub fn take(&mut self, pulse_now: FleetTime, echo: BootTime) {
         if pulse_now >= self.pulse_now {
-            self.pulse_now = pulse_now;
-            self.echo = self.echo.max(echo);
+            *self = Self { pulse_now, echo };
+        }
+    }
+
+    /// Takes a pulse of the same term at `now`, unless what is known bounds the same clock more closely: a pulse that
+    /// answers an old report says little.
+    pub fn tighten(&mut self, pulse_now: FleetTime, echo: BootTime, now: BootTime) {
+        let other = Self { pulse_now, echo };
+        if other.upper(now) <= self.upper(now) {
+            *self = other;
         }
     }
 }
@@ -173,11 +181,21 @@ mod tests {
                 boot += step;
                 clock.read(BootTime(boot), FleetTime(u64::MAX));
                 if heard {
-                    bounds.take(clock.now(), BootTime(boot));
+                    bounds.tighten(clock.now(), BootTime(boot), BootTime(boot));
                 }
                 prop_assert!(bounds.upper(BootTime(boot)) >= clock.now());
             }
         }
+    }
+
+    #[test]
+    fn a_late_answer_does_not_loosen_the_bound() {
+        let mut bounds = FleetBounds::default();
+        bounds.take(FleetTime(100_000), BootTime(1_000));
+        bounds.tighten(FleetTime(109_000), BootTime(1_500), BootTime(10_000));
+        assert_eq!(bounds.upper(BootTime(10_000)), FleetTime(109_900));
+        bounds.tighten(FleetTime(109_000), BootTime(9_990), BootTime(10_000));
+        assert_eq!(bounds.upper(BootTime(10_000)), FleetTime(109_011));
     }
 
     #[test]

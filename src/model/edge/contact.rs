@@ -7,6 +7,8 @@ use crate::model::time::{BootTime, FRESH, FleetBounds, FleetTime, ISOLATION};
 /// How well an edge hears the leader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Contact {
+    /// No pulse was heard since the start: nothing is known, nothing is honoured.
+    Unheard,
     /// The last pulse answers a report sent at most three ticks ago: joins are keyed, passes are minted.
     Fresh,
     /// It does not, but the stream may be alive: what needs the leader waits.
@@ -32,8 +34,13 @@ impl Link {
         if self.newest.is_some_and(|newest| number <= newest) {
             return false;
         }
+        let same_term = self.newest.is_some_and(|(term, _)| term == pulse.term);
         self.newest = Some(number);
-        self.bounds.take(pulse.now, pulse.echo);
+        if same_term {
+            self.bounds.tighten(pulse.now, pulse.echo, now);
+        } else {
+            self.bounds.take(pulse.now, pulse.echo);
+        }
         self.answered = self.answered.max(pulse.report);
         self.echo = self.echo.max(pulse.echo);
         let measured = now.since(pulse.echo);
@@ -46,9 +53,10 @@ impl Link {
     pub fn contact(&self, now: BootTime) -> Contact {
         let silence = now.since(self.echo);
         match self.newest {
+            None => Contact::Unheard,
             Some(_) if silence <= FRESH => Contact::Fresh,
             Some(_) if silence <= ISOLATION => Contact::Stale,
-            _ => Contact::CutOff,
+            Some(_) => Contact::CutOff,
         }
     }
 

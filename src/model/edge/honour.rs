@@ -37,6 +37,9 @@ pub enum Provenance {
 /// Judges a pass whose signature holds. `upper` is the latest that fleet time can be.
 #[must_use]
 pub fn honour(pass: &Pass, live: &LiveSet, minted: Provenance, contact: Contact, upper: FleetTime) -> Honour {
+    if contact == Contact::Unheard {
+        return Honour::Await(pass.index.max(LogIndex(1)));
+    }
     if live.is_consumed(pass.id) {
         return Honour::Refused;
     }
@@ -52,7 +55,7 @@ pub fn honour(pass: &Pass, live: &LiveSet, minted: Provenance, contact: Contact,
     if pass.index > LogIndex(0) {
         return match contact {
             _ if live.index >= pass.index => Honour::Refused,
-            Contact::Fresh | Contact::Stale => Honour::Await(pass.index),
+            Contact::Fresh | Contact::Stale | Contact::Unheard => Honour::Await(pass.index),
             Contact::CutOff => Honour::Open { expires: pass.expires },
         };
     }
@@ -61,7 +64,7 @@ pub fn honour(pass: &Pass, live: &LiveSet, minted: Provenance, contact: Contact,
     match (contact, fallback) {
         (Contact::CutOff, Some(expires)) => Honour::Open { expires },
         (Contact::CutOff, None) => Honour::Refused,
-        (Contact::Fresh | Contact::Stale, fallback) => Honour::Claim { fallback },
+        (Contact::Fresh | Contact::Stale | Contact::Unheard, fallback) => Honour::Claim { fallback },
     }
 }
 
@@ -117,6 +120,13 @@ mod tests {
             let gone = empty(11);
             assert_eq!(judge(pass(10, 60_000), &gone, contact), Honour::Refused);
         }
+    }
+
+    #[test]
+    fn who_has_heard_nothing_honours_nothing() {
+        let empty = LiveSet::default();
+        assert_eq!(judge(pass(10, 90_000), &empty, Contact::Unheard), Honour::Await(LogIndex(10)));
+        assert_eq!(judge(pass(0, 90_000), &empty, Contact::Unheard), Honour::Await(LogIndex(1)));
     }
 
     #[test]

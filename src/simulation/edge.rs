@@ -1,0 +1,362 @@
+//! An edge as the simulation drives it: the model's decisions around plain, exact counts.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+
+use super::faults::Mutant;
+use crate::model::edge::{Contact, Honour, Judgement, Link, Provenance, Scene, honour, judge};
+use crate::model::exchange::{BucketCount, EdgeStage, EventPulse, EventReport, LiveUpdate, Pulse, Report};
+use crate::model::grant::{EdgeSlots, Minted};
+use crate::model::ids::{LogIndex, NodeRun, TicketId, Weight};
+use crate::model::ledger::{Extend, Gate, LiveSet, Span};
+use crate::model::order::{BucketStart, Draws, KeyBase, OrderKey, SLICES, arrival_key};
+use crate::model::policy::Ordering;
+use crate::model::presence::Window;
+use crate::model::time::{BootTime, FleetTime};
+use crate::model::token::{Pass, Ticket};
+
+/// A place among the counts.
+type Place = (BucketStart, usize);
+
+/// One run of an edge. All its memory goes with it.
+#[derive(Debug)]
+pub(super) struct Edge {
+    pub(super) run: NodeRun,
+    pub(super) link: Link,
+    pub(super) live: LiveSet,
+    pub(super) view: Option<View>,
+    slots: EdgeSlots,
+    extends: HashMap<TicketId, (Extend, BootTime)>,
+    revokes: HashSet<TicketId>,
+    asking: HashMap<TicketId, BootTime>,
+    called: Vec<BootTime>,
+    claimed: Vec<BootTime>,
+    counts: Counts,
+    next_ticket: u64,
+    next_report: u64,
+    line_begun: u64,
+    wants_bucket: bool,
+    last_arrival: OrderKey,
+    held: HashMap<TicketId, BootTime>,
+    urgent: bool,
+}
+
+/// What the last pulse said.
+#[derive(Debug)]
+pub(super) struct View {
+    pub(super) pulse: EventPulse,
+    pub(super) draws: Draws,
+    pub(super) spans: Arc<Vec<Span>>,
+    index: LogIndex,
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    joined: BTreeMap<BucketStart, u32>,
+    now: HashMap<TicketId, Place>,
+    before: HashMap<TicketId, Place>,
+    fresh: HashSet<TicketId>,
+    window: Window,
+    turns: u32,
+    began: Option<BucketStart>,
+}
+
+impl Counts {
+    fn turn(&mut self, window: Window, now: FleetTime) {
+        self.began.get_or_insert(BucketStart::from(now));
+        if window > self.window {
+            self.before = std::mem::take(&mut self.now);
+            self.fresh.clear();
+            self.turns += u32::from(self.window != Window::default());
+            self.window = window;
+        }
+    }
+
+    fn report(&self, watermark: OrderKey) -> Vec<BucketCount> {
+        let mut rows: BTreeMap<BucketStart, Vec<u32>> =
+            self.joined.keys().map(|bucket| (*bucket, vec![0; SLICES])).collect();
+        let fresh = self.now.iter().filter(|(id, _)| self.fresh.contains(id) || self.turns == 0);
+        let alive: HashMap<_, _> = self.before.iter().chain(fresh).collect();
+        for (bucket, slice) in alive.into_values() {
+            let row = rows.entry(*bucket).or_insert_with(|| vec![0; SLICES]);
+            row.iter_mut().skip(*slice).take(1).for_each(|count| *count += 1);
+        }
+        let full = |bucket: BucketStart| self.turns > 2 || self.began.is_some_and(|began| bucket > began);
+        let ahead = rows.into_iter().filter(|(bucket, _)| *bucket >= watermark.bucket());
+        ahead
+            .map(|(bucket, slices)| BucketCount {
+                bucket,
+                joined: self.joined.get(&bucket).copied().unwrap_or_default(),
+                alive: slices.iter().sum(),
+                slices,
+                full: full(bucket),
+            })
+            .collect()
+    }
+}
+
+impl Edge {
+    pub(super) fn new(run: NodeRun) -> Self {
+        Self {
+            run,
+            link: Link::default(),
+            live: LiveSet::default(),
+            view: None,
+            slots: EdgeSlots::new(run),
+            extends: HashMap::new(),
+            revokes: HashSet::new(),
+            asking: HashMap::new(),
+            called: Vec::new(),
+            claimed: Vec::new(),
+            counts: Counts::default(),
+            next_ticket: 1,
+            next_report: 1,
+            line_begun: 0,
+            wants_bucket: false,
+            last_arrival: OrderKey::default(),
+            held: HashMap::new(),
+            urgent: false,
+        }
+    }
+
+    pub(super) fn new_id(&mut self) -> TicketId {
+        self.next_ticket += 1;
+        TicketId::of_run(self.run, self.next_ticket)
+    }
+
+    pub(super) fn take(&mut self, pulse: Pulse, now: BootTime) {
+        if pulse.run != self.run || !self.link.take(&pulse, now) {
+            return;
+        }
+        let Some(mut event) = pulse.events.into_iter().next() else { return };
+        let known = self.live.index;
+        match std::mem::replace(&mut event.live, LiveUpdate::Changes(Vec::new())) {
+            LiveUpdate::Whole(live) => self.live = live,
+            LiveUpdate::Changes(changes) => {
+                for (index, change) in changes.into_iter().filter(|(index, _)| *index > known) {
+                    self.live.apply(index, &change);
+                }
+                self.live.index = known.max(pulse.index);
+            }
+        }
+        self.slots.settle(&event.settled);
+        if let Some(grant) = event.grant {
+            self.slots.take(grant, pulse.echo);
+        }
+        self.slots.expire(now);
+        let live = &self.live;
+        self.extends.retain(|id, (_, give_up)| {
+            live.pass(*id).is_none_or(|pass| pass.claim.is_none()) && !live.is_consumed(*id) && now < *give_up
+        });
+        self.revokes.retain(|id| !live.is_consumed(*id));
+        let draws = Draws::new(event.draw_secret, event.lottery.as_ref());
+        self.view = Some(View { pulse: event, draws, spans: pulse.spans, index: pulse.index });
+    }
+
+    pub(super) fn report(&mut self, now: BootTime, mutant: Mutant) -> Report {
+        self.slots.expire(now);
+        let number = self.next_report;
+        self.next_report += 1;
+        self.urgent = false;
+        let upper = self.link.upper(now);
+        let minute = |times: &mut Vec<BootTime>| {
+            times.retain(|at| now.since(*at).as_secs() < 60);
+            u32::try_from(times.len()).unwrap_or(u32::MAX)
+        };
+        self.asking.retain(|_, at| now.since(*at).as_millis() <= 2_000);
+        self.held.retain(|_, at| now.since(*at).as_millis() <= 1_000);
+        let mut outbox = self.slots.outbox();
+        if mutant == Mutant::SlotsHandedBackEarly {
+            let in_hand = self.slots.in_hand().map(|(block, given)| (block, given, Vec::new()));
+            outbox.retain(|settle| settle.closed.is_some());
+            outbox.extend(in_hand.map(|(block, given, mints)| crate::model::ledger::Settle {
+                block,
+                run: self.run,
+                mints,
+                closed: Some(given),
+            }));
+        }
+        let events = self.view.as_ref().map(|view| {
+            let policy = &view.pulse.policy;
+            let window = Window::at(upper, policy.heartbeat_ttl);
+            self.counts.turn(window, upper);
+            EventReport {
+                event: view.pulse.event.clone(),
+                line: view.pulse.line,
+                outbox,
+                extend: self.extends.values().map(|(extend, _)| *extend).collect(),
+                revoke: self.revokes.iter().copied().collect(),
+                window,
+                counts: self.counts.report(view.pulse.watermark),
+                put_in_line: self.line_begun > self.link.answered(),
+                wants_bucket: self.wants_bucket,
+                held: u32::try_from(self.held.len()).unwrap_or_default(),
+                called_asking: u32::try_from(self.asking.len()).unwrap_or_default(),
+                called_last_minute: minute(&mut self.called),
+                claimed_last_minute: minute(&mut self.claimed),
+                express_rate: 0.0,
+            }
+        });
+        Report {
+            run: self.run,
+            number,
+            sent: now,
+            upper: self.link.newest().map(|_| upper),
+            pulse_seen: self.link.newest(),
+            live_index: self.view.as_ref().map_or(LogIndex(0), |view| view.index),
+            keys_version: 0,
+            stage: EdgeStage::Serving,
+            events: events.into_iter().collect(),
+        }
+    }
+
+    /// What the edge thinks of a pass at this moment.
+    pub(super) fn honours(&self, pass: &Pass, now: BootTime) -> Honour {
+        let here = self.slots.minted(pass.id).is_some_and(|minted| minted.at == pass.at);
+        let minted = if here { Provenance::Here } else { Provenance::Elsewhere };
+        honour(pass, &self.live, minted, self.link.contact(now), self.link.upper(now))
+    }
+
+    /// Whether somebody waits for what a report would bring.
+    pub(super) fn is_urgent(&self) -> bool {
+        self.urgent
+    }
+
+    pub(super) fn claim(&mut self, pass: &Pass, now: BootTime) {
+        let extend = Extend { pass: pass.id, at: pass.at, expires: pass.expires, weight: pass.weight };
+        let give_up = BootTime(now.0 + 1_500);
+        self.urgent |= pass.index == LogIndex(0) && !self.extends.contains_key(&pass.id);
+        self.extends.entry(pass.id).or_insert((extend, give_up));
+    }
+
+    pub(super) fn revoke(&mut self, id: TicketId) {
+        self.urgent |= self.revokes.insert(id);
+    }
+
+    /// Judges a ticket; counts the heartbeat of one that waits.
+    pub(super) fn poll(&mut self, ticket: &mut Ticket, now: BootTime) -> Option<Judgement> {
+        let upper = self.link.upper(now);
+        if ticket.base == KeyBase::Unkeyed {
+            self.key(ticket, now);
+        }
+        let view = self.view.as_ref()?;
+        let scene = Scene {
+            policy: &view.pulse.policy,
+            line: view.pulse.line,
+            live: &self.live,
+            draws: &view.draws,
+            watermark: view.pulse.watermark,
+            open_bucket: None,
+            spans: &view.spans,
+            contact: self.link.contact(now),
+            now: upper,
+        };
+        let judgement = judge(ticket, &scene);
+        if !matches!(judgement, Judgement::Ended(_)) {
+            ticket.last_seen = Window::at(upper, view.pulse.policy.heartbeat_ttl);
+            ticket.refreshed_by = self.run.node;
+        }
+        match judgement {
+            Judgement::Waiting(_, Some(key)) => {
+                self.counts.now.insert(ticket.id, (key.bucket(), key.slice()));
+            }
+            Judgement::Called if self.asking.insert(ticket.id, now).is_none() => self.called.push(now),
+            _ => {}
+        }
+        Some(judgement)
+    }
+
+    /// A new ticket, keyed if the last pulse is fresh and there is a bucket.
+    pub(super) fn join(&mut self, id: TicketId, now: BootTime) -> Option<Ticket> {
+        let upper = self.link.upper(now);
+        let view = self.view.as_ref()?;
+        let mut ticket = Ticket {
+            line: view.pulse.line,
+            id,
+            issued: BucketStart::from(upper).0,
+            base: KeyBase::Unkeyed,
+            last_seen: Window::at(upper, view.pulse.policy.heartbeat_ttl),
+            refreshed_by: self.run.node,
+            holder: 0,
+            shown_upper: 0,
+            first_position: 0,
+            offered_at: 0,
+            excused: 0,
+            excused_at: 0,
+        };
+        self.key(&mut ticket, now);
+        Some(ticket)
+    }
+
+    fn key(&mut self, ticket: &mut Ticket, now: BootTime) {
+        let upper = self.link.upper(now);
+        let Some(view) = &self.view else { return };
+        let pulse = &view.pulse;
+        if self.link.contact(now) != Contact::Fresh {
+            return;
+        }
+        let second = BucketStart::from(upper);
+        let open = pulse.buckets.iter().copied().filter(|start| *start <= second).max();
+        let base = match (pulse.policy.ordering, open) {
+            (Ordering::Random, _) => KeyBase::Clock(pulse.floor.max(pulse.watermark)),
+            (_, None) => {
+                self.wants_bucket = true;
+                self.line_begun = self.next_report;
+                return;
+            }
+            (Ordering::Fifo, Some(open)) => {
+                let open = open.max(self.last_arrival.bucket());
+                self.last_arrival = arrival_key(open, pulse.policy.bucket, upper, self.last_arrival);
+                KeyBase::Arrival(self.last_arrival)
+            }
+            (Ordering::BucketedRandom, Some(bucket)) => {
+                let floor = pulse.floor.max(pulse.watermark);
+                let inside = floor.bucket() == bucket;
+                KeyBase::Drawn { bucket, floor: if inside { floor.fraction() } else { Default::default() } }
+            }
+        };
+        ticket.base = base;
+        self.wants_bucket = false;
+        self.line_begun = self.next_report;
+        if let Some(key) = OrderKey::of(base, ticket.id, &view.draws) {
+            *self.counts.joined.entry(key.bucket()).or_default() += 1;
+            self.counts.now.insert(ticket.id, (key.bucket(), key.slice()));
+            self.counts.fresh.insert(ticket.id);
+        }
+    }
+
+    /// Whether a newcomer may be let in at once.
+    pub(super) fn is_open(&self, now: BootTime) -> bool {
+        let unheard = self.line_begun > self.link.answered();
+        let open = self.view.as_ref().is_some_and(|view| view.pulse.gate == Gate::Open);
+        open && !unheard && self.link.contact(now) == Contact::Fresh
+    }
+
+    /// Whether this edge has minted a pass for the id that the ledger has not confirmed.
+    pub(super) fn has_minted(&self, id: TicketId) -> bool {
+        self.slots.minted(id).is_some()
+    }
+
+    /// A pass from a slot in hand. A visitor without one is held for a moment, so that the leader tops up.
+    pub(super) fn mint(&mut self, id: TicketId, now: BootTime) -> Option<Minted> {
+        if self.link.contact(now) != Contact::Fresh || self.live.is_consumed(id) {
+            return None;
+        }
+        if let Some(minted) = self.slots.minted(id) {
+            return Some(minted);
+        }
+        let claim = self.view.as_ref()?.pulse.policy.pass_claim;
+        let expires = self.link.upper(now).after(claim);
+        let minted = self.slots.spend(id, Weight::ONE, expires, now);
+        if minted.is_none() {
+            self.urgent = true;
+            self.held.insert(id, now);
+        } else {
+            self.held.remove(&id);
+            if self.asking.remove(&id).is_some() {
+                self.claimed.push(now);
+            }
+        }
+        minted
+    }
+}

@@ -1,0 +1,103 @@
+//! The fault simulation: no seed breaks the contract, and every mutant is caught.
+//!
+//! `ANTEROOM_SIM_SEEDS` sets how many seeds are run (300), `ANTEROOM_SIM_FIRST` the first of them (0).
+
+use std::sync::atomic::{AtomicU64, Ordering as Atomic};
+use std::sync::{Mutex, PoisonError};
+
+use anteroom::model::policy::Ordering;
+use anteroom::simulation::{Figures, Mutant, Scenario, Violation};
+
+fn seeds() -> u64 {
+    std::env::var("ANTEROOM_SIM_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(300)
+}
+
+fn first_seed() -> u64 {
+    std::env::var("ANTEROOM_SIM_FIRST").ok().and_then(|seed| seed.parse().ok()).unwrap_or(0)
+}
+
+/// Runs scenarios on every core, in any order, and hands each outcome over.
+fn run_all(
+    count: u64,
+    scenario: impl Fn(u64) -> Scenario + Sync,
+    seen: impl FnMut(u64, Figures, Vec<Violation>) + Send,
+) {
+    let next = AtomicU64::new(0);
+    let seen = Mutex::new(seen);
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..cores {
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, Atomic::Relaxed);
+                    if seed >= count {
+                        return;
+                    }
+                    let (figures, violations) = scenario(seed).run();
+                    seen.lock().unwrap_or_else(PoisonError::into_inner)(seed, figures, violations);
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn no_seed_breaks_the_contract() {
+    let (mut broken, mut admitted, mut changes) = (Vec::new(), 0, 0);
+    run_all(
+        seeds(),
+        |seed| Scenario::faulty(first_seed() + seed),
+        |seed, figures, violations| {
+            admitted += figures.admitted;
+            changes += figures.leader_changes;
+            broken.extend(violations.into_iter().map(|violation| (first_seed() + seed, violation)));
+        },
+    );
+    println!("{} seeds, {admitted} visitors admitted, {changes} leader changes", seeds());
+    assert!(
+        broken.is_empty(),
+        "{} violations, the first: {:#?}",
+        broken.len(),
+        &broken[..broken.len().min(5)]
+    );
+    assert!(u64::from(admitted) > 20 * seeds(), "only {admitted} admitted: the simulation stands still");
+    assert!(u64::from(changes) >= seeds(), "only {changes} leader changes");
+}
+
+#[test]
+fn every_mutant_is_caught() {
+    for mutant in Mutant::ALL {
+        let mut caught = 0;
+        run_all(
+            20,
+            |seed| {
+                let restarts = mutant == Mutant::RowsDropped;
+                let scenario = if restarts { Scenario::restarting(seed) } else { Scenario::faulty(seed) };
+                Scenario { mutant, ..scenario }
+            },
+            |_, _, violations| caught += usize::from(!violations.is_empty()),
+        );
+        println!("{mutant:?}: caught by {caught} of 20 seeds");
+        assert!(caught > 0, "{mutant:?} is not caught");
+    }
+}
+
+#[test]
+fn slots_stay_in_use_while_anybody_waits() {
+    for ordering in [Ordering::BucketedRandom, Ordering::Fifo, Ordering::Random] {
+        let runs = if std::env::var_os("ANTEROOM_LONG").is_some() { 100 } else { 2 };
+        let (mut sum, mut worst) = (0.0, 1.0_f64);
+        run_all(
+            runs,
+            |seed| Scenario::healthy(seed, ordering),
+            |seed, figures, violations| {
+                assert!(violations.is_empty(), "seed {seed}: {violations:?}");
+                sum += figures.utilisation;
+                worst = worst.min(figures.utilisation);
+            },
+        );
+        let mean = sum / runs as f64;
+        println!("{ordering:?}: utilisation {mean:.4} over {runs} seeds, worst {worst:.4}");
+        assert!(mean >= 0.97, "{ordering:?}: utilisation {mean:.4}");
+    }
+}
