@@ -130,6 +130,16 @@ impl House {
         }
     }
 
+    /// Time passes and nobody hears of it.
+    pub(super) fn drift(&self, time: Duration) {
+        self.hand.fetch_add(u64::try_from(time.as_millis()).unwrap(), Ordering::Relaxed);
+    }
+
+    /// Passes minted here so far.
+    pub(super) fn minted(&self) -> u64 {
+        self.desk.figures().events[0].mints_total
+    }
+
     /// Waits for an answer while the node goes on.
     pub(super) async fn wait<T>(&mut self, answer: impl Future<Output = T>) -> T {
         let mut answer = pin!(answer);

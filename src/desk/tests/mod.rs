@@ -128,6 +128,35 @@ async fn a_turn_taken_at_the_second_chance_ends_as_a_session_does() {
 }
 
 #[tokio::test]
+async fn a_session_that_is_over_here_but_not_in_the_ledger_makes_no_second_pass() {
+    let mut house = House::new(json!({
+        "capacity": 1, "max_admit_per_sec": 100, "ordering": "fifo", "session_ttl_s": 20, "heartbeat_ttl_s": 90,
+    }));
+    let inside = house.enters().await;
+    let mut visitor = house.queues().await;
+    house.patch(json!({ "capacity": 50 }));
+    let pass = house.polls_until_admitted(&mut visitor).await;
+    let PassAnswer::Valid { expires, .. } = house.shows(&pass).await else { panic!("not let through") };
+    house.leaves(&inside);
+    while house.now() < expires.before(seconds(3)) {
+        house.pass(seconds(1));
+    }
+    for _ in 0..20 {
+        house.enters().await;
+    }
+    house.pass(expires.before(Duration::from_millis(40)).since(house.now()));
+    let desk = std::sync::Arc::clone(&house.desk);
+    let in_hand = desk.event_desk(&house.event).unwrap().slots().edge.available(desk.clock.boot());
+    assert!(in_hand > 0, "there is something to mint from");
+    house.drift(Duration::from_millis(39));
+    assert!(desk.now() >= expires && house.now() < expires);
+    let before = house.minted();
+    let answer = house.poll(&mut visitor).await;
+    assert!(matches!(answer, StatusAnswer::Waiting(_) | StatusAnswer::Ended(EndReason::Used)), "{answer:?}");
+    assert_eq!(house.minted(), before);
+}
+
+#[tokio::test]
 async fn one_ticket_buys_one_session_also_at_the_moment_of_its_end() {
     let mut house = room_for_one();
     let inside = house.enters().await;
