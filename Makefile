@@ -60,7 +60,7 @@ run: build-needs ## build, and show a waiting room at work on http://127.0.0.1:8
 
 .PHONY: test
 test: test-needs lint ## everything that has to pass, its own needs installed
-	$(CARGO) test --locked --workspace
+	$(CARGO) test --locked --workspace --no-fail-fast
 	$(MAKE) --no-print-directory test-browser
 
 .PHONY: test-browser

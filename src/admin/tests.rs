@@ -364,7 +364,7 @@ async fn the_log_is_read_page_by_page() {
 #[tokio::test]
 async fn the_node_is_told_its_keys_are_rotated_and_a_bad_file_is_refused() {
     let api = api(Some(Pretended::with(small()))).await;
-    assert_eq!(api.ask("GET", "/admin/node", Value::Null).await.json()["contact"], "cut_off");
+    assert_eq!(api.ask("GET", "/admin/node", Value::Null).await.json()["contact"], "unheard");
     let rotated = api.ask("POST", "/admin/keys/rotate", Value::Null).await.json();
     assert_eq!(rotated, json!({ "key": 3, "index": 8 }));
     let refused = api.ask("POST", "/admin/reload", Value::Null).await;
@@ -452,7 +452,7 @@ async fn probes_tell_starting_from_cut_off_from_draining() {
     assert_eq!(get("/livez").await, (200, "alive\n".to_owned()));
     let (status, text) = get("/metrics").await;
     assert_eq!(status, 200);
-    assert!(text.contains("anteroom_leader_contact{state=\"cut_off\"} 1"), "{text}");
+    assert!(text.contains("anteroom_leader_contact{state=\"unheard\"} 1"), "{text}");
 }
 
 #[test]
