@@ -38,11 +38,13 @@ impl Link {
         self.newest = Some(number);
         if same_term {
             self.bounds.tighten(pulse.now, pulse.echo, now);
+            self.echo = self.echo.max(pulse.echo);
         } else {
+            // What an old term's pulse echoed says nothing of this leader: an old echo makes its first pulse stale.
             self.bounds.take(pulse.now, pulse.echo);
+            self.echo = pulse.echo;
         }
         self.answered = self.answered.max(pulse.report);
-        self.echo = self.echo.max(pulse.echo);
         let measured = now.since(pulse.echo);
         self.round_trip_ms = (self.round_trip_ms * 7 + crate::model::time::as_millis(measured)) / 8;
         true
