@@ -10,9 +10,9 @@ use serde_json::{Map, Value, json};
 use super::Admin;
 use super::problem::Problem;
 use super::wire::{answer, body, changed, event_id, if_match};
-use crate::desk::{ChangeOutcome, Changed, ControlError};
+use crate::desk::{Changed, ControlError};
 use crate::model::ids::EventId;
-use crate::model::ledger::ChangeKind;
+use crate::model::ledger::{ChangeKind, ChangeOutcome};
 use crate::model::policy::{Fault, Fields, Policy};
 
 pub(super) async fn list(State(admin): State<Admin>) -> Result<Response, Problem> {
@@ -25,24 +25,15 @@ pub(super) async fn read(State(admin): State<Admin>, Path(event): Path<String>) 
     Ok(answer(StatusCode::OK, &described, version_of(&described)))
 }
 
-pub(super) async fn put(
-    State(admin): State<Admin>,
-    Path(event): Path<String>,
-    RawQuery(query): RawQuery,
-    headers: HeaderMap,
-    bytes: Result<Bytes, BytesRejection>,
-) -> Result<Response, Problem> {
-    edit(&admin, &event, query.as_deref(), &headers, bytes, Edit::PutOrMake).await
+/// A request that states fields of an event.
+type Edition = (State<Admin>, Path<String>, RawQuery, HeaderMap, Result<Bytes, BytesRejection>);
+
+pub(super) async fn put(edition: Edition) -> Result<Response, Problem> {
+    edit(edition, Edit::PutOrMake).await
 }
 
-pub(super) async fn patch(
-    State(admin): State<Admin>,
-    Path(event): Path<String>,
-    RawQuery(query): RawQuery,
-    headers: HeaderMap,
-    bytes: Result<Bytes, BytesRejection>,
-) -> Result<Response, Problem> {
-    edit(&admin, &event, query.as_deref(), &headers, bytes, Edit::Change).await
+pub(super) async fn patch(edition: Edition) -> Result<Response, Problem> {
+    edit(edition, Edit::Change).await
 }
 
 pub(super) async fn delete(
@@ -69,24 +60,20 @@ enum Run {
 }
 
 async fn edit(
-    admin: &Admin,
-    event: &str,
-    query: Option<&str>,
-    headers: &HeaderMap,
-    bytes: Result<Bytes, BytesRejection>,
+    (State(admin), Path(event), RawQuery(query), headers, bytes): Edition,
     edit: Edit,
 ) -> Result<Response, Problem> {
-    let event = event_id(event)?;
-    let version = if_match(headers)?;
-    let run = run_of(query)?;
+    let event = event_id(&event)?;
+    let version = if_match(&headers)?;
+    let run = run_of(query.as_deref())?;
     let mut map: Map<String, Value> = body(bytes)?;
     if map.get("id").is_some_and(|id| id == event.as_str()) {
         map.remove("id");
     }
-    check_origin(admin, &map)?;
+    check_origin(&admin, &map)?;
     let fields = Fields::from(map);
     if run == Run::Dry {
-        return try_out(admin, &event, fields, version, edit).await;
+        return try_out(&admin, &event, fields, version, edit).await;
     }
     let kind = match edit {
         Edit::PutOrMake => ChangeKind::Put(fields),
@@ -94,7 +81,7 @@ async fn edit(
     };
     let mut done = admin.control()?.change(event.clone(), kind, version).await?;
     let effective = admin.control()?.describe(event.clone()).await.ok();
-    done.warnings.extend(effective.and_then(|described| origin_warning(admin, &stated_fields(&described))));
+    done.warnings.extend(effective.and_then(|described| origin_warning(&admin, &stated_fields(&described))));
     Ok(changed(&event, &done))
 }
 

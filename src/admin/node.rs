@@ -8,20 +8,13 @@ use serde_json::json;
 use super::Admin;
 use super::problem::Problem;
 use super::wire::answer;
-use crate::model::edge::Contact;
 
 pub(super) async fn read(State(admin): State<Admin>) -> Response {
     let figures = admin.desk.figures();
-    let contact = match figures.contact {
-        Contact::Fresh => "fresh",
-        Contact::Stale => "stale",
-        Contact::CutOff => "cut_off",
-        Contact::Unheard => "unheard",
-    };
     let told = json!({
         "run": admin.desk.run().to_string(),
         "version": env!("CARGO_PKG_VERSION"),
-        "contact": contact,
+        "contact": figures.contact,
         "index": figures.index,
         "pulse_age_ms": figures.pulse_age.map(crate::model::time::as_millis),
         "round_trip_ms": figures.round_trip_ms,

@@ -12,9 +12,9 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderValue, StatusCode};
 use tokio::net::TcpListener;
 
-use crate::desk::{Desk, EventFigures, Figures, Phase};
+use crate::desk::{Desk, EventFigures, Figures};
 use crate::lifecycle::{LifeStage, Lifecycle};
-use crate::metrics::{EventReading, LinePhase, Metrics, NodeReading};
+use crate::metrics::{EventReading, Metrics, NodeReading};
 use crate::model::edge::Contact;
 use crate::model::policy::Ordering;
 
@@ -114,15 +114,7 @@ fn reading_of(figures: &EventFigures, desk: &Desk) -> EventReading {
         waiting: figures.waiting,
         admit_rate: figures.admit_rate,
         watermark_lag: lag,
-        phase: match figures.phase {
-            Phase::Queueing => LinePhase::Queueing,
-            Phase::Prequeue => LinePhase::Prequeue,
-            Phase::Paused => LinePhase::Paused,
-            Phase::Frozen => LinePhase::Frozen,
-            Phase::SoldOut => LinePhase::SoldOut,
-            Phase::Closed => LinePhase::Closed,
-            Phase::Full => LinePhase::Full,
-        },
+        phase: figures.phase,
         joins: figures.joins_total,
         polls: figures.polls_total,
         mints: figures.mints_total,

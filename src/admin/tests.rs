@@ -10,11 +10,11 @@ use tokio::net::TcpStream;
 
 use super::*;
 use crate::clock::Clock;
-use crate::desk::{ChangeOutcome, Changed};
+use crate::desk::Changed;
 use crate::lifecycle::Lifecycle;
 use crate::metrics::Metrics;
 use crate::model::ids::{EventId, Generation, KeyId, LogIndex, NodeId, NodeRun, TicketId};
-use crate::model::ledger::ChangeKind;
+use crate::model::ledger::{ChangeKind, ChangeOutcome};
 use crate::model::policy::{Fields, Policy};
 
 const TOKEN: &str = "a-token-that-nobody-knows";

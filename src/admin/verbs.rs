@@ -16,36 +16,26 @@ use crate::model::ledger::ChangeKind;
 use crate::model::policy::{Fault, Policy};
 use crate::model::time::FleetTime;
 
-pub(super) async fn pause(
-    state: State<Admin>,
-    path: Path<String>,
-    headers: HeaderMap,
-) -> Result<Response, Problem> {
-    set(state, path, headers, json!({ "paused": true })).await
+/// A request that does something to an event.
+type Call = (State<Admin>, Path<String>, HeaderMap);
+
+/// The same with a body.
+type CallWithBody = (State<Admin>, Path<String>, HeaderMap, Result<Bytes, BytesRejection>);
+
+pub(super) async fn pause(call: Call) -> Result<Response, Problem> {
+    set(call, json!({ "paused": true })).await
 }
 
-pub(super) async fn resume(
-    state: State<Admin>,
-    path: Path<String>,
-    headers: HeaderMap,
-) -> Result<Response, Problem> {
-    set(state, path, headers, json!({ "paused": false })).await
+pub(super) async fn resume(call: Call) -> Result<Response, Problem> {
+    set(call, json!({ "paused": false })).await
 }
 
-pub(super) async fn close(
-    state: State<Admin>,
-    path: Path<String>,
-    headers: HeaderMap,
-) -> Result<Response, Problem> {
-    set(state, path, headers, json!({ "mode": "closed" })).await
+pub(super) async fn close(call: Call) -> Result<Response, Problem> {
+    set(call, json!({ "mode": "closed" })).await
 }
 
 /// Opens: gate up, and whatever of the schedule stands in the way of now is moved or dropped.
-pub(super) async fn open(
-    State(admin): State<Admin>,
-    Path(event): Path<String>,
-    headers: HeaderMap,
-) -> Result<Response, Problem> {
+pub(super) async fn open((State(admin), Path(event), headers): Call) -> Result<Response, Problem> {
     let event = event_id(&event)?;
     let described = admin.control()?.describe(event.clone()).await?;
     let policy = Policy::from_fields(&stated_fields(&described)).map_err(Problem::faults)?;
@@ -81,12 +71,8 @@ fn written(time: FleetTime) -> Option<String> {
     Some(jiff::Timestamp::from_millisecond(milliseconds).ok()?.to_string())
 }
 
-pub(super) async fn reset(
-    State(admin): State<Admin>,
-    Path(event): Path<String>,
-    headers: HeaderMap,
-) -> Result<Response, Problem> {
-    change(&admin, &event, &headers, ChangeKind::Reset).await
+pub(super) async fn reset(call: Call) -> Result<Response, Problem> {
+    change(call, ChangeKind::Reset).await
 }
 
 #[derive(Deserialize)]
@@ -95,18 +81,13 @@ struct Admit {
     count: u32,
 }
 
-pub(super) async fn admit(
-    State(admin): State<Admin>,
-    Path(event): Path<String>,
-    headers: HeaderMap,
-    bytes: Result<Bytes, BytesRejection>,
-) -> Result<Response, Problem> {
+pub(super) async fn admit((state, path, headers, bytes): CallWithBody) -> Result<Response, Problem> {
     let Admit { count } = body(bytes)?;
     if !(1..=1_000_000).contains(&count) {
         let problem = format!("{count} is not a whole number from 1 to 1000000");
         return Err(Problem::faults(vec![Fault { path: "count".to_owned(), problem }]));
     }
-    change(&admin, &event, &headers, ChangeKind::Admit(count)).await
+    change((state, path, headers), ChangeKind::Admit(count)).await
 }
 
 #[derive(Deserialize)]
@@ -115,14 +96,9 @@ struct Inventory {
     inventory: Value,
 }
 
-pub(super) async fn inventory(
-    state: State<Admin>,
-    path: Path<String>,
-    headers: HeaderMap,
-    bytes: Result<Bytes, BytesRejection>,
-) -> Result<Response, Problem> {
+pub(super) async fn inventory((state, path, headers, bytes): CallWithBody) -> Result<Response, Problem> {
     let Inventory { inventory } = body(bytes)?;
-    set(state, path, headers, json!({ "inventory": inventory })).await
+    set((state, path, headers), json!({ "inventory": inventory })).await
 }
 
 #[derive(Deserialize)]
@@ -131,35 +107,20 @@ struct Message {
     message: Value,
 }
 
-pub(super) async fn message(
-    state: State<Admin>,
-    path: Path<String>,
-    headers: HeaderMap,
-    bytes: Result<Bytes, BytesRejection>,
-) -> Result<Response, Problem> {
+pub(super) async fn message((state, path, headers, bytes): CallWithBody) -> Result<Response, Problem> {
     let Message { message } = body(bytes)?;
-    set(state, path, headers, json!({ "message": message })).await
+    set((state, path, headers), json!({ "message": message })).await
 }
 
-async fn set(
-    State(admin): State<Admin>,
-    Path(event): Path<String>,
-    headers: HeaderMap,
-    fields: Value,
-) -> Result<Response, Problem> {
+async fn set((State(admin), Path(event), headers): Call, fields: Value) -> Result<Response, Problem> {
     let Value::Object(fields) = fields else { return Err(Problem::failed("fields are an object")) };
     let event = event_id(&event)?;
     let done = set_fields(&admin, &event, fields, if_match(&headers)?).await?;
     Ok(changed(&event, &done))
 }
 
-async fn change(
-    admin: &Admin,
-    event: &str,
-    headers: &HeaderMap,
-    kind: ChangeKind,
-) -> Result<Response, Problem> {
-    let event = event_id(event)?;
-    let done = admin.control()?.change(event.clone(), kind, if_match(headers)?).await?;
+async fn change((State(admin), Path(event), headers): Call, kind: ChangeKind) -> Result<Response, Problem> {
+    let event = event_id(&event)?;
+    let done = admin.control()?.change(event.clone(), kind, if_match(&headers)?).await?;
     Ok(changed(&event, &done))
 }

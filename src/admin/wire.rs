@@ -9,8 +9,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::problem::Problem;
-use crate::desk::{ChangeOutcome, Changed};
+use crate::desk::Changed;
 use crate::model::ids::EventId;
+use crate::model::ledger::ChangeOutcome;
 
 /// The event that a path names.
 pub(super) fn event_id(text: &str) -> Result<EventId, Problem> {

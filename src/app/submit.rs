@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::config::EventSettings;
-use crate::desk::{ChangeOutcome, Changed, ControlError, ControlPort};
+use crate::desk::{Changed, ControlError, ControlPort};
 use crate::model::ids::{EventId, NodeId};
-use crate::model::ledger::ChangeKind;
+use crate::model::ledger::{ChangeKind, ChangeOutcome};
 use crate::model::policy::Submission;
 
 /// What became of the events of a file.

@@ -12,9 +12,9 @@ use super::lead::new_key;
 use super::queue::{Answer, Asking};
 use super::storage::SharedState;
 use crate::clock::Clock;
-use crate::desk::{ChangeOutcome, Changed, ControlError, ControlPort};
+use crate::desk::{Changed, ControlError, ControlPort};
 use crate::model::ids::{EventId, KeyId, LogIndex, TicketId};
-use crate::model::ledger::{self, Change, ChangeError, ChangeKind, Command, Step};
+use crate::model::ledger::{self, Change, ChangeApplied, ChangeError, ChangeKind, Command, Step};
 
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -70,13 +70,8 @@ impl ControlPort for ControlLog {
         let Step::Changed(changed) = step else { return Err(ControlError::Unknown) };
         let applied = changed.map_err(refusal)?;
         let warnings = self.event(&event, |_, event| event.policy.warnings()).unwrap_or_default();
-        let outcome = match applied.outcome {
-            ledger::ChangeOutcome::Created => ChangeOutcome::Created,
-            ledger::ChangeOutcome::Updated => ChangeOutcome::Updated,
-            ledger::ChangeOutcome::Unchanged => ChangeOutcome::Unchanged,
-            ledger::ChangeOutcome::Deleted => ChangeOutcome::Deleted,
-        };
-        Ok(Changed { index, version: applied.version, outcome, merged: applied.merged, warnings })
+        let ChangeApplied { version, outcome, merged } = applied;
+        Ok(Changed { index, version, outcome, merged, warnings })
     }
 
     async fn rotate_key(&self) -> Result<(KeyId, LogIndex), ControlError> {

@@ -11,11 +11,11 @@ use super::raft::Log;
 use super::storage::Storage;
 use super::*;
 use crate::clock::Clock;
-use crate::desk::{ChangeOutcome, ControlError, Desk};
+use crate::desk::{ControlError, Desk};
 use crate::model::edge::Contact;
 use crate::model::exchange::EdgeStage;
 use crate::model::ids::{EventId, Generation, LogIndex, NodeId, NodeRun, Term};
-use crate::model::ledger::{Change, ChangeKind, Command, Registration, State, Step};
+use crate::model::ledger::{Change, ChangeKind, ChangeOutcome, Command, Registration, State, Step};
 use crate::model::policy::{Fields, Submission};
 use crate::model::time::FleetTime;
 

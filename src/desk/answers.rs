@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::model::edge::{Ending, Phase};
 use crate::model::estimate::Estimate;
 use crate::model::ids::TicketId;
 use crate::model::time::FleetTime;
@@ -47,44 +48,6 @@ pub struct Turn {
     pub claim_by: FleetTime,
 }
 
-/// Why the line is as it is; the words of design §5.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Phase {
-    /// The line moves.
-    Queueing,
-    /// The event has not opened.
-    Prequeue,
-    /// The operator has paused it.
-    Paused,
-    /// The fleet has no leader.
-    Frozen,
-    /// Nothing is left to sell.
-    SoldOut,
-    /// Joins are refused.
-    Closed,
-    /// The line is as long as it may be.
-    Full,
-}
-
-/// Why a ticket or pass has ended: 410.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum EndReason {
-    /// A heartbeat was missed.
-    MissedHeartbeat,
-    /// The turn was missed, twice unused or held too long.
-    MissedTurn,
-    /// The ticket is older than `ticket_max_s`.
-    TooOld,
-    /// The line was reset.
-    Reset,
-    /// The session that it turned into has ended.
-    Used,
-    /// The visitor left.
-    Left,
-}
-
 /// What asking for one's place comes to.
 #[derive(Clone, Debug)]
 pub enum StatusAnswer {
@@ -93,7 +56,7 @@ pub enum StatusAnswer {
     /// Let in.
     Admitted(IssuedPass),
     /// The ticket has ended.
-    Ended(EndReason),
+    Ended(Ending),
     /// The token is none of ours.
     Invalid,
     /// The node cannot tell yet: come back.

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use serde::Serialize;
 
 use crate::model::ids::{EventId, KeyId, LogIndex, TicketId};
-use crate::model::ledger::ChangeKind;
+use crate::model::ledger::{ChangeKind, ChangeOutcome};
 use crate::model::policy::{Fault, Merged};
 
 /// The control log, as adapters above the desk see it. Every call ends within a few seconds.
@@ -70,20 +70,6 @@ pub struct Changed {
     pub merged: Option<Merged>,
     /// What the operator should know.
     pub warnings: Vec<String>,
-}
-
-/// What became of the event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ChangeOutcome {
-    /// There was none of this id before.
-    Created,
-    /// It was changed.
-    Updated,
-    /// Everything was as asked already: nothing was written.
-    Unchanged,
-    /// It is gone.
-    Deleted,
 }
 
 /// Why the control log did not do as asked.

@@ -8,11 +8,10 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 
-use super::answers::Phase;
 use super::askers::Askers;
 use super::counts::Counts;
 use super::minute::Minute;
-use crate::model::edge::{Contact, ExpressRecord, Scene};
+use crate::model::edge::{Contact, ExpressRecord, Phase, Scene};
 use crate::model::exchange::{EventPulse, EventReport, LiveUpdate};
 use crate::model::grant::EdgeSlots;
 use crate::model::ids::{EventId, LineEpoch, LogIndex, NodeRun, TicketId};

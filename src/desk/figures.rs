@@ -5,8 +5,8 @@ use std::sync::atomic::Ordering;
 
 use serde::Serialize;
 
-use super::{Desk, Phase};
-use crate::model::edge::Contact;
+use super::Desk;
+use crate::model::edge::{Contact, Phase};
 use crate::model::ids::{EventId, LineEpoch, LogIndex, TicketId};
 use crate::model::ledger::Gate;
 use crate::model::order::OrderKey;

@@ -7,8 +7,8 @@ use super::admit::{Admission, Entrance, PATIENCE};
 use super::counts::Place;
 use super::event::{EventDesk, Seating, View};
 use super::express::Door;
-use super::{Attendance, Desk, JoinAnswer, Phase, StatusAnswer};
-use crate::model::edge::Contact;
+use super::{Attendance, Desk, JoinAnswer, StatusAnswer};
+use crate::model::edge::{Contact, Phase};
 use crate::model::ids::{EventId, TicketId};
 use crate::model::order::{KeyBase, OrderKey};
 use crate::model::presence::Window;
@@ -155,20 +155,8 @@ impl Desk {
         let view = event.view();
         let heard = self.heard.load();
         let now: FleetTime = heard.link.upper(self.clock.boot());
-        let ticket = Ticket {
-            line: view.line(),
-            id,
-            issued,
-            base,
-            last_seen: Window::at(now, view.pulse.policy.heartbeat_ttl),
-            refreshed_by: self.run.node,
-            holder: 0,
-            shown_upper: 0,
-            first_position: 0,
-            offered_at: 0,
-            excused: 0,
-            excused_at: 0,
-        };
+        let seen = Window::at(now, view.pulse.policy.heartbeat_ttl);
+        let ticket = Ticket::new(id, view.line(), base, issued, seen, self.run.node);
         match self.describe_place(event, &view, ticket, now) {
             Some(waiting) => JoinAnswer::Waiting(Box::new(waiting)),
             None => JoinAnswer::Retry(Duration::from_secs(1)),

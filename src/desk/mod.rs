@@ -27,10 +27,10 @@ use once_cell::sync::OnceCell;
 use tokio::sync::{Notify, watch};
 
 pub use answers::{
-    Activity, Attendance, EndReason, ExpressAnswer, ExpressKind, IssuedPass, JoinAnswer, PassAnswer, Phase,
-    RenewalUrgency, StatusAnswer, Turn, Waiting,
+    Activity, Attendance, ExpressAnswer, ExpressKind, IssuedPass, JoinAnswer, PassAnswer, RenewalUrgency,
+    StatusAnswer, Turn, Waiting,
 };
-pub use control_port::{ChangeOutcome, Changed, ControlError, ControlPort};
+pub use control_port::{Changed, ControlError, ControlPort};
 pub use figures::{EventFigures, EventView, Figures, TicketFacts};
 
 use crate::clock::Clock;

@@ -7,26 +7,14 @@ use super::admit::{Admission, Entrance};
 use super::counts::Place;
 use super::event::{EventDesk, Seating, View};
 use super::join::{place, undrawn};
-use super::{Attendance, Desk, EndReason, StatusAnswer, Turn, Waiting};
-use crate::model::edge::{Contact, Ending, Holding, Judgement, TurnClock, judge, turn};
+use super::{Attendance, Desk, StatusAnswer, Turn, Waiting};
+use crate::model::edge::{Contact, Ending, Holding, Judgement, Phase, TurnClock, judge, turn};
 use crate::model::estimate::{FRONT_POLL, Outlook, Shown, Standing, estimate, poll_after};
 use crate::model::ids::EventId;
 use crate::model::order::{KeyBase, OrderKey};
 use crate::model::presence::Window;
 use crate::model::time::FleetTime;
 use crate::model::token::{Ticket, TokenError};
-
-impl From<Ending> for EndReason {
-    fn from(ending: Ending) -> Self {
-        match ending {
-            Ending::MissedHeartbeat => Self::MissedHeartbeat,
-            Ending::TooOld => Self::TooOld,
-            Ending::Reset => Self::Reset,
-            Ending::Used => Self::Used,
-            Ending::MissedTurn => Self::MissedTurn,
-        }
-    }
-}
 
 impl Desk {
     /// What a ticket comes to now. This is the heartbeat: a waiting ticket comes back newly signed.
@@ -48,7 +36,7 @@ impl Desk {
             Judgement::Ended(ending) => {
                 event.tallies.ended.fetch_add(1, Ordering::Relaxed);
                 event.askers.remove(ticket.id);
-                StatusAnswer::Ended(ending.into())
+                StatusAnswer::Ended(ending)
             }
             Judgement::Admitted(pass) => match self.issue_live(&event, ticket.id, &pass) {
                 Some(pass) => StatusAnswer::Admitted(pass),
@@ -123,7 +111,7 @@ impl Desk {
             Attendance::Holding => Holding::Holds,
         };
         let Some(claim_by) = turn(&mut ticket, holding, clock, policy.claim_hold, now) else {
-            return StatusAnswer::Ended(EndReason::MissedTurn);
+            return StatusAnswer::Ended(Ending::MissedTurn);
         };
         drop(view);
         if attendance == Attendance::Asking {
@@ -205,7 +193,7 @@ impl Desk {
         let pulse = &view.pulse;
         let policy = &pulse.policy;
         let phase = view.phase(self.contact(), now);
-        let moves = view.admits(now) && phase == super::Phase::Queueing;
+        let moves = view.admits(now) && phase == Phase::Queueing;
         let outlook = Outlook {
             table: &pulse.table,
             admit_rate: if moves { pulse.admit_rate } else { 0.0 },

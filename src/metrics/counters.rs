@@ -2,7 +2,8 @@
 
 use prometheus::{IntCounter, IntCounterVec};
 
-use super::labels::{RequestOutcome, TicketEnd};
+use super::labels::RequestOutcome;
+use crate::model::edge::Ending;
 
 /// The counters of one event, resolved once, so that counting takes no lock.
 #[derive(Clone, Debug)]
@@ -21,10 +22,10 @@ impl EventCounters {
         failures: &IntCounterVec,
     ) -> Self {
         let requests_of = |outcome: &RequestOutcome| requests.with_label_values(&[event, outcome.as_str()]);
-        let ended_by = |reason: &TicketEnd| ended.with_label_values(&[event, reason.as_str()]);
+        let ended_by = |reason: &Ending| ended.with_label_values(&[event, reason.as_str()]);
         Self {
             requests: RequestOutcome::ALL.iter().map(requests_of).collect(),
-            ended: TicketEnd::ALL.iter().map(ended_by).collect(),
+            ended: Ending::ALL.iter().map(ended_by).collect(),
             origin_failures: failures.with_label_values(&[event]),
         }
     }
@@ -35,7 +36,7 @@ impl EventCounters {
     }
 
     /// Counts a ticket that was answered with 410.
-    pub fn ended(&self, reason: TicketEnd) {
+    pub fn ended(&self, reason: Ending) {
         count(&self.ended, reason as usize);
     }
 

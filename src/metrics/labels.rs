@@ -1,26 +1,8 @@
 //! The values that labels take: closed sets, so that nobody outside can make a new time series.
 
-/// Makes an enum whose variants are the values of one label.
-macro_rules! label {
-    ($(#[$about:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident = $text:literal,)* }) => {
-        $(#[$about])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-        pub enum $name { $($(#[$doc])* $variant,)* }
+use crate::model::words::words;
 
-        impl $name {
-            /// Every value, in the order of the variants.
-            pub const ALL: &[Self] = &[$(Self::$variant,)*];
-
-            /// The value as the label shows it.
-            #[must_use]
-            pub const fn as_str(self) -> &'static str {
-                match self { $(Self::$variant => $text,)* }
-            }
-        }
-    };
-}
-
-label! {
+words! {
     /// What became of a request of an event.
     RequestOutcome {
         /// Proxied: a pass opened.
@@ -42,45 +24,7 @@ label! {
     }
 }
 
-label! {
-    /// Why a ticket has ended, in the words of the 410 answer.
-    TicketEnd {
-        /// A heartbeat was missed.
-        MissedHeartbeat = "missed_heartbeat",
-        /// The turn was missed.
-        MissedTurn = "missed_turn",
-        /// The ticket is older than `ticket_max_s`.
-        TooOld = "too_old",
-        /// The line was reset.
-        Reset = "reset",
-        /// The session that it turned into has ended.
-        Used = "used",
-        /// The visitor left.
-        Left = "left",
-    }
-}
-
-label! {
-    /// Why the line of an event is as it is, in the words of the status answer.
-    LinePhase {
-        /// The line moves.
-        Queueing = "queueing",
-        /// The event has not opened.
-        Prequeue = "prequeue",
-        /// The operator has paused it.
-        Paused = "paused",
-        /// The fleet has no leader.
-        Frozen = "frozen",
-        /// Nothing is left to sell.
-        SoldOut = "sold_out",
-        /// Joins are refused.
-        Closed = "closed",
-        /// The line is as long as it may be.
-        Full = "full",
-    }
-}
-
-label! {
+words! {
     /// What became of requests that belong to no event.
     StrayOutcome {
         /// Proxied to `default_origin`.

@@ -19,9 +19,10 @@ use prometheus::{
 };
 
 pub use counters::EventCounters;
-pub use labels::{LinePhase, RequestOutcome, StrayOutcome, TicketEnd};
+pub use labels::{RequestOutcome, StrayOutcome};
 pub use scrape::{EventReading, NodeReading};
 
+use crate::model::edge::Ending;
 use crate::model::ids::EventId;
 use crate::model::time::FleetTime;
 
@@ -154,7 +155,7 @@ impl Metrics {
         for outcome in RequestOutcome::ALL {
             let _ = self.requests.remove_label_values(&[gone.as_str(), outcome.as_str()]);
         }
-        for reason in TicketEnd::ALL {
+        for reason in Ending::ALL {
             let _ = self.ended.remove_label_values(&[gone.as_str(), reason.as_str()]);
         }
         let _ = self.origin_failures.remove_label_values(&[gone.as_str()]);

@@ -6,8 +6,7 @@ use std::time::Duration;
 use prometheus::{Gauge, GaugeVec, IntCounterVec, IntGauge, IntGaugeVec};
 
 use super::Maker;
-use super::labels::LinePhase;
-use crate::model::edge::Contact;
+use crate::model::edge::{Contact, Phase};
 use crate::model::ids::{EventId, LogIndex};
 
 /// This node at the time of a scrape.
@@ -41,7 +40,7 @@ pub struct EventReading {
     /// How long ago those joined who are called now; `None` where arrival does not order the line.
     pub watermark_lag: Option<Duration>,
     /// Why the line is as it is.
-    pub phase: LinePhase,
+    pub phase: Phase,
     /// Joins.
     pub joins: u64,
     /// Status polls.
@@ -119,14 +118,8 @@ impl Read {
 
     /// Sets everything to what was read; returns the events that are gone since the last scrape.
     pub(super) fn take(&mut self, node: &NodeReading, events: &[EventReading]) -> BTreeSet<EventId> {
-        let states = [
-            ("fresh", Contact::Fresh),
-            ("stale", Contact::Stale),
-            ("cut_off", Contact::CutOff),
-            ("unheard", Contact::Unheard),
-        ];
-        for (state, contact) in states {
-            self.contact.with_label_values(&[state]).set((contact == node.contact).into());
+        for contact in Contact::ALL {
+            self.contact.with_label_values(&[contact.as_str()]).set((*contact == node.contact).into());
         }
         self.pulse_age.set(node.pulse_age.map_or(f64::INFINITY, |age| age.as_secs_f64()));
         self.round_trip.set(node.round_trip.as_secs_f64());
@@ -150,7 +143,7 @@ impl Read {
             Some(lag) => self.watermark_lag.with_label_values(event).set(lag.as_secs_f64()),
             None => drop(self.watermark_lag.remove_label_values(event)),
         }
-        for phase in LinePhase::ALL {
+        for phase in Phase::ALL {
             let shown = self.phase.with_label_values(&[reading.event.as_str(), phase.as_str()]);
             shown.set((*phase == reading.phase).into());
         }
@@ -179,7 +172,7 @@ impl Read {
         fractions.into_iter().for_each(|gauge| drop(gauge.remove_label_values(event)));
         let counters = [&self.joins, &self.polls, &self.mints, &self.express, &self.left];
         counters.into_iter().for_each(|counter| drop(counter.remove_label_values(event)));
-        for phase in LinePhase::ALL {
+        for phase in Phase::ALL {
             let _ = self.phase.remove_label_values(&[gone.as_str(), phase.as_str()]);
         }
     }

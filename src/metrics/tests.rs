@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::model::edge::Contact;
+use crate::model::edge::{Contact, Ending, Phase};
 use crate::model::ids::LogIndex;
 
 fn node() -> NodeReading {
@@ -23,7 +23,7 @@ fn event(name: &str, joins: u64) -> EventReading {
         waiting: 3,
         admit_rate: 2.5,
         watermark_lag: Some(Duration::from_secs(12)),
-        phase: LinePhase::Paused,
+        phase: Phase::Paused,
         joins,
         polls: 0,
         mints: 0,
@@ -43,7 +43,7 @@ fn a_scrape_shows_what_was_read_and_what_was_counted() {
     let tour = metrics.event(&"tour".parse().unwrap());
     tour.request(RequestOutcome::Redirected);
     tour.request(RequestOutcome::Redirected);
-    tour.ended(TicketEnd::TooOld);
+    tour.ended(Ending::TooOld);
     metrics.stray(StrayOutcome::NotFound);
     metrics.configured(FleetTime(1_500));
     let text = metrics.render(&node(), &[event("tour", 5)]).unwrap();
@@ -110,6 +110,6 @@ fn every_name_and_every_value_of_a_label_is_documented() {
     };
     RequestOutcome::ALL.iter().for_each(|value| holds("requests_total", value.as_str()));
     StrayOutcome::ALL.iter().for_each(|value| holds("stray_requests_total", value.as_str()));
-    TicketEnd::ALL.iter().for_each(|value| holds("tickets_ended_total", value.as_str()));
-    LinePhase::ALL.iter().for_each(|value| holds("phase", value.as_str()));
+    Ending::ALL.iter().for_each(|value| holds("tickets_ended_total", value.as_str()));
+    Phase::ALL.iter().for_each(|value| holds("phase", value.as_str()));
 }

@@ -15,3 +15,4 @@ pub mod route;
 pub mod schedule;
 pub mod time;
 pub mod token;
+pub(crate) mod words;

@@ -270,20 +270,9 @@ impl Edge {
     pub(super) fn join(&mut self, id: TicketId, now: BootTime) -> Option<Ticket> {
         let upper = self.link.upper(now);
         let view = self.view.as_ref()?;
-        let mut ticket = Ticket {
-            line: view.pulse.line,
-            id,
-            issued: BucketStart::from(upper).0,
-            base: KeyBase::Unkeyed,
-            last_seen: Window::at(upper, view.pulse.policy.heartbeat_ttl),
-            refreshed_by: self.run.node,
-            holder: 0,
-            shown_upper: 0,
-            first_position: 0,
-            offered_at: 0,
-            excused: 0,
-            excused_at: 0,
-        };
+        let seen = Window::at(upper, view.pulse.policy.heartbeat_ttl);
+        let issued = BucketStart::from(upper).0;
+        let mut ticket = Ticket::new(id, view.pulse.line, KeyBase::Unkeyed, issued, seen, self.run.node);
         self.key(&mut ticket, now);
         Some(ticket)
     }

@@ -12,6 +12,19 @@ use crate::history::{Kind, Record, Saw};
 /// How far a heartbeat may be off, for clocks and answers under way.
 const MARGIN: u64 = SECOND;
 
+/// One answer, what came before it in the story of the same id, and what both are judged by.
+#[derive(Clone, Copy)]
+struct Scene<'a> {
+    story: &'a Story<'a>,
+    earlier: &'a [At<'a>],
+    at: usize,
+    record: &'a Record,
+    outages: &'a Outages,
+    rules: &'a Rules,
+    /// When the history began.
+    began: u64,
+}
+
 /// Judges the end of every ticket and session.
 #[must_use]
 pub(super) fn judge(stories: &BTreeMap<&str, Story<'_>>, outages: &Outages, rules: &Rules) -> Vec<Violation> {
@@ -21,171 +34,164 @@ pub(super) fn judge(stories: &BTreeMap<&str, Story<'_>>, outages: &Outages, rule
     for story in stories.values() {
         for (place, &(at, record)) in story.records.iter().enumerate() {
             let earlier = story.records.get(..place).unwrap_or_default();
-            let found = match record.saw {
-                Saw::Ended => ended(story, earlier, (at, record), outages, rules),
-                Saw::Invalid if is_genuine(story, earlier, record) => {
-                    let what = format!("ticket {} was genuine and came back as invalid", story.id);
-                    Some(Violation::new(10, what, earlier.last().map(|(at, _)| *at).into_iter().chain([at])))
-                }
-                Saw::Waiting | Saw::Admitted if record.kind == Kind::Poll => {
-                    outlived(story, earlier, (at, record), outages, rules, began)
-                }
-                Saw::Origin if record.pass.is_none() => overstayed(story, earlier, (at, record), rules),
-                Saw::Moved | Saw::Refused if record.kind == Kind::Use => {
-                    cut_short(story, (at, record), rules)
-                }
-                _ => None,
-            };
-            violations.extend(found);
+            let scene = Scene { story, earlier, at, record, outages, rules, began };
+            violations.extend(scene.judge());
         }
     }
     violations
 }
 
-fn is_genuine(story: &Story<'_>, earlier: &[At<'_>], record: &Record) -> bool {
-    let given = earlier.iter().any(|(_, r)| r.ticket.as_deref() == Some(story.id));
-    given && !record.forged && record.shown_ticket.as_deref() == Some(story.id)
-}
+impl<'a> Scene<'a> {
+    fn judge(self) -> Option<Violation> {
+        match self.record.saw {
+            Saw::Ended => self.ended(),
+            Saw::Invalid => self.disowned(),
+            Saw::Waiting | Saw::Admitted if self.record.kind == Kind::Poll => self.outlived(),
+            Saw::Origin if self.record.pass.is_none() => self.overstayed(),
+            Saw::Moved | Saw::Refused if self.record.kind == Kind::Use => self.cut_short(),
+            _ => None,
+        }
+    }
 
-/// The answer from which the tab's token is, by which the ticket is judged: its last one, or the oldest that it may
-/// have been opened with.
-fn refreshed<'a>(story: &Story<'_>, earlier: &[At<'a>], record: &Record) -> Option<At<'a>> {
-    let refreshing =
-        |r: &Record| r.ticket.as_deref() == Some(story.id) && matches!(r.saw, Saw::Waiting | Saw::Page);
-    let done = earlier.iter().copied().filter(|(_, r)| refreshing(r) && r.t_answered_us <= record.t_sent_us);
-    let own = done.clone().filter(|(_, r)| r.tab == record.tab).max_by_key(|(_, r)| r.t_answered_us);
-    own.or_else(|| done.min_by_key(|(_, r)| r.t_sent_us))
-}
+    /// A ticket that was given to this visitor and is taken for nobody's.
+    fn disowned(self) -> Option<Violation> {
+        let Self { story, earlier, at, record, .. } = self;
+        let given = earlier.iter().any(|(_, r)| r.ticket.as_deref() == Some(story.id));
+        let genuine = given && !record.forged && record.shown_ticket.as_deref() == Some(story.id);
+        genuine.then(|| {
+            let what = format!("ticket {} was genuine and came back as invalid", story.id);
+            Violation::new(10, what, earlier.last().map(|(at, _)| *at).into_iter().chain([at]))
+        })
+    }
 
-/// An ended ticket: 410, with a word for it, and not before its time.
-fn ended(
-    story: &Story<'_>,
-    earlier: &[At<'_>],
-    (at, record): At<'_>,
-    outages: &Outages,
-    rules: &Rules,
-) -> Option<Violation> {
-    let told = record.state.is_some() || record.kind == Kind::Page;
-    if record.http != 410 || !told {
-        let what =
-            format!("ticket {} ended with HTTP {} and state {:?}", story.id, record.http, record.state);
-        return Some(Violation::new(8, what, [at]));
+    /// The answer from which the tab's token is, by which the ticket is judged: its last one, or the oldest that it may
+    /// have been opened with.
+    fn refreshed(self) -> Option<At<'a>> {
+        let Self { story, earlier, record, .. } = self;
+        let refreshing =
+            |r: &Record| r.ticket.as_deref() == Some(story.id) && matches!(r.saw, Saw::Waiting | Saw::Page);
+        let done =
+            earlier.iter().copied().filter(|(_, r)| refreshing(r) && r.t_answered_us <= record.t_sent_us);
+        let own = done.clone().filter(|(_, r)| r.tab == record.tab).max_by_key(|(_, r)| r.t_answered_us);
+        own.or_else(|| done.min_by_key(|(_, r)| r.t_sent_us))
     }
-    let was = |is: &dyn Fn(&Record) -> bool| {
-        story.records.iter().any(|(_, r)| r.t_sent_us < record.t_answered_us && is(r))
-    };
-    let left = was(&|r| r.kind == Kind::Leave);
-    let admitted = was(&|r| r.pass.is_some());
-    let called = was(&|r| r.called == Some(true));
-    let unanswered = was(&|r| !r.is_answered());
-    let (last, seen) = refreshed(story, earlier, record)?;
-    let away = record.t_answered_us.saturating_sub(seen.t_sent_us);
-    let counted =
-        away.saturating_sub(outages.within(seen.t_sent_us, record.t_answered_us, rules.heartbeat_us));
-    let missed = counted.saturating_add(MARGIN) >= rules.heartbeat_us;
-    let fits = match record.reason.as_deref() {
-        Some("missed_heartbeat") => missed,
-        Some("used") => admitted || left || unanswered,
-        Some("left") => left,
-        Some("missed_turn") => admitted || called || unanswered,
-        Some("too_old" | "reset") => true,
-        _ => missed || admitted || left || called,
-    };
-    (!fits).then(|| {
-        let what = format!(
-            "ticket {} ended as {} {:.2} s after its last heartbeat, outages not counted",
-            story.id,
-            record.reason.as_deref().unwrap_or("ended"),
-            counted as f64 / SECOND as f64
-        );
-        Violation::new(10, what, [last, at])
-    })
-}
 
-/// A ticket that missed its window has to be gone.
-fn outlived(
-    story: &Story<'_>,
-    earlier: &[At<'_>],
-    (at, record): At<'_>,
-    outages: &Outages,
-    rules: &Rules,
-    began: u64,
-) -> Option<Violation> {
-    let longest = rules.heartbeat_us.saturating_mul(3) / 2 + MARGIN;
-    let lately = |(_, r): &At<'_>| record.t_sent_us.saturating_sub(r.t_answered_us) <= longest;
-    let shown = record.shown_ticket.as_deref() == Some(story.id) && !record.forged;
-    if !shown || earlier.last().is_none_or(lately) {
-        return None;
+    /// An ended ticket: 410, with a word for it, and not before its time.
+    fn ended(self) -> Option<Violation> {
+        let Self { story, at, record, outages, rules, .. } = self;
+        let told = record.state.is_some() || record.kind == Kind::Page;
+        if record.http != 410 || !told {
+            let what =
+                format!("ticket {} ended with HTTP {} and state {:?}", story.id, record.http, record.state);
+            return Some(Violation::new(8, what, [at]));
+        }
+        let was = |is: &dyn Fn(&Record) -> bool| {
+            story.records.iter().any(|(_, r)| r.t_sent_us < record.t_answered_us && is(r))
+        };
+        let left = was(&|r| r.kind == Kind::Leave);
+        let admitted = was(&|r| r.pass.is_some());
+        let called = was(&|r| r.called == Some(true));
+        let unanswered = was(&|r| !r.is_answered());
+        let (last, seen) = self.refreshed()?;
+        let away = record.t_answered_us.saturating_sub(seen.t_sent_us);
+        let counted =
+            away.saturating_sub(outages.within(seen.t_sent_us, record.t_answered_us, rules.heartbeat_us));
+        let missed = counted.saturating_add(MARGIN) >= rules.heartbeat_us;
+        let fits = match record.reason.as_deref() {
+            Some("missed_heartbeat") => missed,
+            Some("used") => admitted || left || unanswered,
+            Some("left") => left,
+            Some("missed_turn") => admitted || called || unanswered,
+            Some("too_old" | "reset") => true,
+            _ => missed || admitted || left || called,
+        };
+        (!fits).then(|| {
+            let what = format!(
+                "ticket {} ended as {} {:.2} s after its last heartbeat, outages not counted",
+                story.id,
+                record.reason.as_deref().unwrap_or("ended"),
+                counted as f64 / SECOND as f64
+            );
+            Violation::new(10, what, [last, at])
+        })
     }
-    if earlier.iter().any(|(_, r)| r.pass.is_some() || r.t_answered_us > record.t_sent_us) {
-        return None;
-    }
-    let (last, seen) = earlier.iter().copied().max_by_key(|(_, r)| r.t_answered_us)?;
-    let away = record.t_sent_us.saturating_sub(seen.t_answered_us);
-    let since = seen.t_answered_us.saturating_sub(2 * rules.heartbeat_us);
-    let excused = outages.touch(since, record.t_answered_us)
-        || record.phase.as_deref() == Some("frozen")
-        || seen.t_answered_us < began.saturating_add(2 * rules.heartbeat_us);
-    (away > longest && !excused).then(|| {
-        let what = format!(
-            "ticket {} was away for {:.1} s and still had its place",
-            story.id,
-            away as f64 / SECOND as f64
-        );
-        Violation::new(8, what, [last, at])
-    })
-}
 
-/// A pass that opened the origin although its session was over.
-fn overstayed(
-    story: &Story<'_>,
-    earlier: &[At<'_>],
-    (at, record): At<'_>,
-    rules: &Rules,
-) -> Option<Violation> {
-    if record.shown_pass.as_deref() != Some(story.id) || record.forged {
-        return None;
+    /// A ticket that missed its window has to be gone.
+    fn outlived(self) -> Option<Violation> {
+        let Self { story, earlier, at, record, outages, rules, began } = self;
+        let longest = rules.heartbeat_us.saturating_mul(3) / 2 + MARGIN;
+        let lately = |(_, r): &At<'_>| record.t_sent_us.saturating_sub(r.t_answered_us) <= longest;
+        let shown = record.shown_ticket.as_deref() == Some(story.id) && !record.forged;
+        if !shown || earlier.last().is_none_or(lately) {
+            return None;
+        }
+        if earlier.iter().any(|(_, r)| r.pass.is_some() || r.t_answered_us > record.t_sent_us) {
+            return None;
+        }
+        let (last, seen) = earlier.iter().copied().max_by_key(|(_, r)| r.t_answered_us)?;
+        let away = record.t_sent_us.saturating_sub(seen.t_answered_us);
+        let since = seen.t_answered_us.saturating_sub(2 * rules.heartbeat_us);
+        let excused = outages.touch(since, record.t_answered_us)
+            || record.phase.as_deref() == Some("frozen")
+            || seen.t_answered_us < began.saturating_add(2 * rules.heartbeat_us);
+        (away > longest && !excused).then(|| {
+            let what = format!(
+                "ticket {} was away for {:.1} s and still had its place",
+                story.id,
+                away as f64 / SECOND as f64
+            );
+            Violation::new(8, what, [last, at])
+        })
     }
-    let grace = CLOCK_MARGIN.saturating_add(rules.slack_us);
-    let left = story.left().filter(|(_, r)| r.saw == Saw::Left);
-    if let Some((left_at, left)) = left
-        && record.t_sent_us > left.t_answered_us.saturating_add(grace)
-    {
-        let what = format!("pass {} opened the origin after its visitor had left", story.id);
-        return Some(Violation::new(8, what, [left_at, at]));
-    }
-    let (granted, grant) = story.admitted()?;
-    let uses =
-        earlier.iter().filter(|(_, r)| r.kind == Kind::Use && r.shown_pass.as_deref() == Some(story.id));
-    let last_use = uses.max_by_key(|(_, r)| r.t_answered_us).copied();
-    let told = story.told_expiry(None, record.t_sent_us, rules.session_us).unwrap_or(0);
-    let idle = match last_use {
-        Some((_, used)) => used.t_answered_us.saturating_add(rules.session_us),
-        None => grant.t_answered_us.saturating_add(rules.claim_us),
-    };
-    let ceiling = grant.t_answered_us.saturating_add(rules.claim_us).saturating_add(rules.session_max_us);
-    let latest = idle.max(told).min(ceiling).saturating_add(grace + RELEASE_GUARD);
-    (record.t_sent_us > latest).then(|| {
-        let what = format!("pass {} opened the origin after its session had run out", story.id);
-        Violation::new(8, what, last_use.map(|(at, _)| at).into_iter().chain([granted, at]))
-    })
-}
 
-/// A pass that was turned away before the time that its visitor had been told.
-fn cut_short(story: &Story<'_>, (at, record): At<'_>, rules: &Rules) -> Option<Violation> {
-    if record.shown_pass.as_deref() != Some(story.id) || record.forged {
-        return None;
+    /// A pass that opened the origin although its session was over.
+    fn overstayed(self) -> Option<Violation> {
+        let Self { story, earlier, at, record, rules, .. } = self;
+        if record.shown_pass.as_deref() != Some(story.id) || record.forged {
+            return None;
+        }
+        let grace = CLOCK_MARGIN.saturating_add(rules.slack_us);
+        let left = story.left().filter(|(_, r)| r.saw == Saw::Left);
+        if let Some((left_at, left)) = left
+            && record.t_sent_us > left.t_answered_us.saturating_add(grace)
+        {
+            let what = format!("pass {} opened the origin after its visitor had left", story.id);
+            return Some(Violation::new(8, what, [left_at, at]));
+        }
+        let (granted, grant) = story.admitted()?;
+        let uses =
+            earlier.iter().filter(|(_, r)| r.kind == Kind::Use && r.shown_pass.as_deref() == Some(story.id));
+        let last_use = uses.max_by_key(|(_, r)| r.t_answered_us).copied();
+        let told = story.told_expiry(None, record.t_sent_us, rules.session_us).unwrap_or(0);
+        let idle = match last_use {
+            Some((_, used)) => used.t_answered_us.saturating_add(rules.session_us),
+            None => grant.t_answered_us.saturating_add(rules.claim_us),
+        };
+        let ceiling = grant.t_answered_us.saturating_add(rules.claim_us).saturating_add(rules.session_max_us);
+        let latest = idle.max(told).min(ceiling).saturating_add(grace + RELEASE_GUARD);
+        (record.t_sent_us > latest).then(|| {
+            let what = format!("pass {} opened the origin after its session had run out", story.id);
+            Violation::new(8, what, last_use.map(|(at, _)| at).into_iter().chain([granted, at]))
+        })
     }
-    if story.left().is_some_and(|(_, left)| left.t_sent_us <= record.t_answered_us) {
-        return None;
+
+    /// A pass that was turned away before the time that its visitor had been told.
+    fn cut_short(self) -> Option<Violation> {
+        let Self { story, at, record, rules, .. } = self;
+        if record.shown_pass.as_deref() != Some(story.id) || record.forged {
+            return None;
+        }
+        if story.left().is_some_and(|(_, left)| left.t_sent_us <= record.t_answered_us) {
+            return None;
+        }
+        let told = story.told_expiry(Some(record.tab), record.t_sent_us, rules.session_us)?;
+        (record.t_answered_us.saturating_add(CLOCK_MARGIN) < told).then(|| {
+            let what = format!(
+                "pass {} was turned away {:.1} s before its end",
+                story.id,
+                (told - record.t_answered_us) as f64 / SECOND as f64
+            );
+            Violation::new(10, what, story.admitted().map(|(at, _)| at).into_iter().chain([at]))
+        })
     }
-    let told = story.told_expiry(Some(record.tab), record.t_sent_us, rules.session_us)?;
-    (record.t_answered_us.saturating_add(CLOCK_MARGIN) < told).then(|| {
-        let what = format!(
-            "pass {} was turned away {:.1} s before its end",
-            story.id,
-            (told - record.t_answered_us) as f64 / SECOND as f64
-        );
-        Violation::new(10, what, story.admitted().map(|(at, _)| at).into_iter().chain([at]))
-    })
 }

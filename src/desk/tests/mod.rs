@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::{Attendance, EndReason, ExpressAnswer, ExpressKind, JoinAnswer, PassAnswer, Phase, StatusAnswer};
+use super::{Attendance, ExpressAnswer, ExpressKind, JoinAnswer, PassAnswer, StatusAnswer};
+use crate::model::edge::{Ending, Phase};
 use crate::model::ledger::ChangeKind;
 use house::{House, Visitor};
 
@@ -108,7 +109,7 @@ async fn a_turn_not_taken_comes_once_more_and_no_third_time() {
     assert!(!house.is_let_through(&first).await);
     house.pass(seconds(12));
     let third = house.poll(&mut visitor).await;
-    assert!(matches!(third, StatusAnswer::Ended(EndReason::MissedTurn)), "{third:?}");
+    assert!(matches!(third, StatusAnswer::Ended(Ending::MissedTurn)), "{third:?}");
     assert_eq!(house.occupied(), 0);
 }
 
@@ -124,7 +125,7 @@ async fn a_turn_taken_at_the_second_chance_ends_as_a_session_does() {
     assert!(house.is_let_through(&pass).await);
     house.pass(seconds(62));
     let answer = house.poll(&mut visitor).await;
-    assert!(matches!(answer, StatusAnswer::Ended(EndReason::Used)), "{answer:?}");
+    assert!(matches!(answer, StatusAnswer::Ended(Ending::Used)), "{answer:?}");
 }
 
 #[tokio::test]
@@ -152,7 +153,7 @@ async fn a_session_that_is_over_here_but_not_in_the_ledger_makes_no_second_pass(
     assert!(desk.now() >= expires && house.now() < expires);
     let before = house.minted();
     let answer = house.poll(&mut visitor).await;
-    assert!(matches!(answer, StatusAnswer::Waiting(_) | StatusAnswer::Ended(EndReason::Used)), "{answer:?}");
+    assert!(matches!(answer, StatusAnswer::Waiting(_) | StatusAnswer::Ended(Ending::Used)), "{answer:?}");
     assert_eq!(house.minted(), before);
 }
 
@@ -178,7 +179,7 @@ async fn one_ticket_buys_one_session_also_at_the_moment_of_its_end() {
             break;
         }
     }
-    assert_eq!(ended, Some(EndReason::Used));
+    assert_eq!(ended, Some(Ending::Used));
     house.pass(seconds(3));
     assert_eq!(house.occupied(), 0, "no second pass was minted");
 }
@@ -195,7 +196,7 @@ async fn who_stays_away_loses_the_place_and_is_told() {
         house.is_let_through(inside.pass.as_ref().unwrap()).await;
     }
     let answer = house.poll(&mut goes).await;
-    assert!(matches!(answer, StatusAnswer::Ended(EndReason::MissedHeartbeat)), "{answer:?}");
+    assert!(matches!(answer, StatusAnswer::Ended(Ending::MissedHeartbeat)), "{answer:?}");
 }
 
 #[tokio::test]
@@ -252,7 +253,7 @@ async fn a_reset_ends_tickets_and_seats_but_no_session() {
     house.change(ChangeKind::Reset);
     house.pass(seconds(1));
     let answer = house.poll(&mut visitor).await;
-    assert!(matches!(answer, StatusAnswer::Ended(EndReason::Reset)), "{answer:?}");
+    assert!(matches!(answer, StatusAnswer::Ended(Ending::Reset)), "{answer:?}");
     assert!(house.is_let_through(&pass).await);
     let mut again = Visitor { place: Some(seat), pass: None };
     let answer = house.join(&mut again).await;
@@ -336,7 +337,7 @@ async fn a_held_turn_takes_no_slot_and_ends_in_time() {
         house.pass(seconds(5));
     }
     assert!(told.is_some());
-    assert_eq!(ended, Some(EndReason::MissedTurn));
+    assert_eq!(ended, Some(Ending::MissedTurn));
 }
 
 #[tokio::test]

@@ -3,18 +3,20 @@
 use crate::model::exchange::Pulse;
 use crate::model::ids::Term;
 use crate::model::time::{BootTime, FRESH, FleetBounds, FleetTime, ISOLATION};
+use crate::model::words::words;
 
-/// How well an edge hears the leader.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Contact {
-    /// No pulse was heard since the start: nothing is known, nothing is honoured.
-    Unheard,
-    /// The last pulse answers a report sent at most three ticks ago: joins are keyed, passes are minted.
-    Fresh,
-    /// It does not, but the stream may be alive: what needs the leader waits.
-    Stale,
-    /// No pulse for so long that the edge is cut off.
-    CutOff,
+words! {
+    /// How well an edge hears the leader.
+    Contact {
+        /// The last pulse answers a report sent at most three ticks ago: joins are keyed, passes are minted.
+        Fresh = "fresh",
+        /// It does not, but the stream may be alive: what needs the leader waits.
+        Stale = "stale",
+        /// No pulse for so long that the edge is cut off.
+        CutOff = "cut_off",
+        /// No pulse was heard since the start: nothing is known, nothing is honoured.
+        Unheard = "unheard",
+    }
 }
 
 /// What an edge remembers of the pulses that it took.

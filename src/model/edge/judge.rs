@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::contact::Contact;
+use super::told::Ending;
 use crate::model::estimate::Standing;
 use crate::model::ids::LineEpoch;
 use crate::model::ledger::{LivePass, LiveSet, Span};
@@ -33,21 +34,6 @@ pub struct Scene<'a> {
     pub contact: Contact,
     /// The latest that fleet time can be.
     pub now: FleetTime,
-}
-
-/// Why a ticket has ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Ending {
-    /// A heartbeat was missed.
-    MissedHeartbeat,
-    /// It is older than `ticket_max_s`.
-    TooOld,
-    /// The line was reset.
-    Reset,
-    /// Its session has ended.
-    Used,
-    /// Its turn was held for too long, or missed twice.
-    MissedTurn,
 }
 
 /// What a ticket comes to.

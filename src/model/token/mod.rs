@@ -56,6 +56,27 @@ pub struct Ticket {
     pub excused_at: u32,
 }
 
+impl Ticket {
+    /// A ticket made at `issued`, in unix seconds of fleet time, that nobody has been told anything about yet.
+    #[must_use]
+    pub fn new(id: TicketId, line: LineEpoch, base: KeyBase, issued: u32, seen: Window, by: NodeId) -> Self {
+        Self {
+            line,
+            id,
+            issued,
+            base,
+            last_seen: seen,
+            refreshed_by: by,
+            holder: 0,
+            shown_upper: 0,
+            first_position: 0,
+            offered_at: 0,
+            excused: 0,
+            excused_at: 0,
+        }
+    }
+}
+
 /// Access for a bounded time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pass {

@@ -193,19 +193,7 @@ fn no_secret_shows_in_debug_output() {
 #[test]
 fn a_ticket_with_the_longest_names_stays_short() {
     let (ring, event) = (ring(), event(&"x".repeat(63)));
-    let ticket = Ticket {
-        line: LineEpoch(1),
-        id: seat().id,
-        issued: 1,
-        base: KeyBase::Arrival(OrderKey(1)),
-        last_seen: Window::from_number(1),
-        refreshed_by: node(1),
-        holder: 0,
-        shown_upper: 0,
-        first_position: 0,
-        offered_at: 0,
-        excused: 0,
-        excused_at: 0,
-    };
+    let (line, base, seen) = (LineEpoch(1), KeyBase::Arrival(OrderKey(1)), Window::from_number(1));
+    let ticket = Ticket::new(seat().id, line, base, 1, seen, node(1));
     assert!(ring.sign(&event, EPOCH, &ticket).len() < 280);
 }

@@ -12,7 +12,8 @@ use super::super::front_desk::FrontDesk;
 use super::super::gate::Gate;
 use super::super::limits::Allowance;
 use super::{Visit, at_least_a_second, page, shape};
-use crate::desk::{Attendance, EndReason, JoinAnswer, Phase, StatusAnswer};
+use crate::desk::{Attendance, JoinAnswer, StatusAnswer};
+use crate::model::edge::{Ending, Phase};
 use crate::model::time::as_millis;
 use crate::page::{Notice, NoticePage};
 
@@ -51,7 +52,7 @@ impl<D: FrontDesk> Gate<D> {
                     .retry_after(Duration::from_secs(30))
             }
             JoinAnswer::Refused(phase) => {
-                let more = json!({ "phase": shape::phase_word(phase) });
+                let more = json!({ "phase": phase });
                 Answer::problem(StatusCode::FORBIDDEN, "closed", "the line takes nobody new", more)
             }
         }
@@ -92,7 +93,7 @@ impl<D: FrontDesk> Gate<D> {
                 Answer::json(StatusCode::OK, &shape::admitted(&pass)).cookies(cookies)
             }
             StatusAnswer::Ended(reason) => {
-                self.count_end(visit, reason);
+                self.metrics.event(&visit.event).ended(reason);
                 gone(visit, reason)
             }
             StatusAnswer::Invalid => self.invalid(visit),
@@ -135,7 +136,7 @@ impl<D: FrontDesk> Gate<D> {
     }
 }
 
-fn gone(visit: &Visit<'_>, reason: EndReason) -> Answer {
+fn gone(visit: &Visit<'_>, reason: Ending) -> Answer {
     let more = json!({ "reason": reason, "join": format!("{}/join", visit.room) });
     Answer::problem(StatusCode::GONE, "expired", "this ticket has ended; join anew", more)
         .cookie(visit.writer().no_marker())

@@ -18,8 +18,8 @@ use super::cookies::Writer;
 use super::front_desk::FrontDesk;
 use super::gate::{Gate, Setup};
 use super::protected::{Counted, Ruling, Verdict, cannot_tell};
-use crate::desk::{EndReason, IssuedPass, PassAnswer, Waiting};
-use crate::metrics::{RequestOutcome, StrayOutcome, TicketEnd};
+use crate::desk::{IssuedPass, PassAnswer, Waiting};
+use crate::metrics::{RequestOutcome, StrayOutcome};
 use crate::model::ids::EventId;
 use crate::model::policy::Policy;
 use crate::model::route::{RouteTable, normalise};
@@ -113,18 +113,6 @@ impl<D: FrontDesk> Gate<D> {
             PassAnswer::Valid { renewed, .. } => Some(renewed),
             PassAnswer::None | PassAnswer::Unavailable(_) => None,
         }
-    }
-
-    /// Counts a ticket that has ended.
-    fn count_end(&self, visit: &Visit<'_>, reason: EndReason) {
-        self.metrics.event(&visit.event).ended(match reason {
-            EndReason::MissedHeartbeat => TicketEnd::MissedHeartbeat,
-            EndReason::MissedTurn => TicketEnd::MissedTurn,
-            EndReason::TooOld => TicketEnd::TooOld,
-            EndReason::Reset => TicketEnd::Reset,
-            EndReason::Used => TicketEnd::Used,
-            EndReason::Left => TicketEnd::Left,
-        });
     }
 
     /// The cookies of a visitor who has been let in.

@@ -10,7 +10,8 @@ use super::super::front_desk::FrontDesk;
 use super::super::gate::Gate;
 use super::super::limits::Allowance;
 use super::{Visit, at_least_a_second, shape};
-use crate::desk::{Attendance, EndReason, IssuedPass, JoinAnswer, Phase, StatusAnswer, Waiting};
+use crate::desk::{Attendance, IssuedPass, JoinAnswer, StatusAnswer, Waiting};
+use crate::model::edge::{Ending, Phase};
 use crate::model::policy::Mode;
 use crate::page::{Notice, NoticePage, WaitingPage, sentence_of};
 
@@ -32,9 +33,9 @@ impl<D: FrontDesk> Gate<D> {
             StatusAnswer::Waiting(waiting) => self.waiting_page(visit, &waiting),
             StatusAnswer::Admitted(pass) => self.enter(visit, &pass),
             // Whoever was in, or has left, and comes back, begins anew.
-            StatusAnswer::Ended(EndReason::Used | EndReason::Left) => self.join_at_page(visit, shown).await,
+            StatusAnswer::Ended(Ending::Used | Ending::Left) => self.join_at_page(visit, shown).await,
             StatusAnswer::Ended(reason) => {
-                self.count_end(visit, reason);
+                self.metrics.event(&visit.event).ended(reason);
                 ended_page(visit, reason)
             }
             StatusAnswer::Invalid if self.desk.is_place(&visit.event, shown) => {
@@ -88,7 +89,7 @@ impl<D: FrontDesk> Gate<D> {
             sentence: if waiting.turn.is_some() {
                 "It is your turn."
             } else {
-                sentence_of(shape::phase_word(waiting.phase))
+                sentence_of(waiting.phase.as_str())
             },
             position: waiting.estimate.position,
             wait: waiting.estimate.eta_range,
@@ -118,13 +119,13 @@ impl<D: FrontDesk> Gate<D> {
 }
 
 /// The page of a ticket that has ended, with one click to begin anew.
-pub(super) fn ended_page(visit: &Visit<'_>, reason: EndReason) -> Answer {
+pub(super) fn ended_page(visit: &Visit<'_>, reason: Ending) -> Answer {
     let notice = match reason {
-        EndReason::MissedHeartbeat => Notice::MissedHeartbeat,
-        EndReason::MissedTurn => Notice::MissedTurn,
-        EndReason::TooOld | EndReason::Used => Notice::TooOld,
-        EndReason::Reset => Notice::Reset,
-        EndReason::Left => Notice::Left,
+        Ending::MissedHeartbeat => Notice::MissedHeartbeat,
+        Ending::MissedTurn => Notice::MissedTurn,
+        Ending::TooOld | Ending::Used => Notice::TooOld,
+        Ending::Reset => Notice::Reset,
+        Ending::Left => Notice::Left,
     };
     let (join, message) = (visit.url_of("join"), visit.policy.message.as_deref());
     let page = NoticePage { notice, message, rejoin_url: Some(&join), ..NoticePage::default() };

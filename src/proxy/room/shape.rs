@@ -4,24 +4,11 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use crate::desk::{IssuedPass, Phase, Waiting};
+use crate::desk::{IssuedPass, Waiting};
 use crate::model::time::as_millis;
 
 /// A longer message is cut in status answers, in bytes as JSON has them: the answer must fit one TCP segment.
 const LONGEST_MESSAGE: usize = 300;
-
-/// The word of a phase.
-pub(super) fn phase_word(phase: Phase) -> &'static str {
-    match phase {
-        Phase::Queueing => "queueing",
-        Phase::Prequeue => "prequeue",
-        Phase::Paused => "paused",
-        Phase::Frozen => "frozen",
-        Phase::SoldOut => "sold_out",
-        Phase::Closed => "closed",
-        Phase::Full => "full",
-    }
-}
 
 /// What a visitor who waits is told; the ticket only where it did not come by cookie.
 pub(super) fn waiting(waiting: &Waiting, ticket: Option<&str>) -> Value {
@@ -41,7 +28,7 @@ pub(super) fn waiting(waiting: &Waiting, ticket: Option<&str>) -> Value {
         put("sold_out_likelihood", rounded(likelihood));
     }
     put("poll_after_ms", as_millis(waiting.poll_after).into());
-    put("phase", phase_word(waiting.phase).into());
+    put("phase", waiting.phase.as_str().into());
     put("progress", rounded(estimate.progress));
     put("called", waiting.turn.is_some().into());
     if let Some(turn) = waiting.turn {
@@ -91,6 +78,7 @@ fn shortened(message: &str) -> String {
 mod tests {
     use super::*;
     use crate::desk::Turn;
+    use crate::model::edge::Phase;
     use crate::model::estimate::Estimate;
     use crate::model::ids::TicketId;
     use crate::model::time::FleetTime;

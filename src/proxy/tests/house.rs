@@ -15,10 +15,11 @@ use tokio::sync::Notify;
 use crate::clock::Clock;
 use crate::config::{Limits, OriginSettings};
 use crate::desk::{
-    Activity, Attendance, ExpressAnswer, ExpressKind, IssuedPass, JoinAnswer, PassAnswer, Phase,
-    StatusAnswer, Waiting,
+    Activity, Attendance, ExpressAnswer, ExpressKind, IssuedPass, JoinAnswer, PassAnswer, StatusAnswer,
+    Waiting,
 };
 use crate::metrics::Metrics;
+use crate::model::edge::Phase;
 use crate::model::estimate::Estimate;
 use crate::model::ids::{EventId, TicketId};
 use crate::model::policy::{Fields, Policy};

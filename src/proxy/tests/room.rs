@@ -6,7 +6,8 @@ use serde_json::json;
 
 use super::house::ask_on;
 use super::{House, Reply, Script, pass, waiting};
-use crate::desk::{EndReason, JoinAnswer, Phase, StatusAnswer, Turn};
+use crate::desk::{JoinAnswer, StatusAnswer, Turn};
+use crate::model::edge::{Ending, Phase};
 use crate::model::time::FleetTime;
 
 fn assert_private(reply: &Reply) {
@@ -100,7 +101,7 @@ fn the_wish_must_be_a_path_of_the_event_on_this_host() {
 
 #[test]
 fn an_ended_ticket_is_told_why_and_joins_again_by_one_click() {
-    let status = StatusAnswer::Ended(EndReason::MissedHeartbeat);
+    let status = StatusAnswer::Ended(Ending::MissedHeartbeat);
     let house = House::new(Script { status, join: JoinAnswer::Waiting(waiting()), ..Script::default() });
     let reply = house.go("/waitingroom/tour?to=/buy/x", "wr_ticket=ticket");
     assert_eq!(reply.status, 410);
@@ -118,7 +119,7 @@ fn an_ended_ticket_is_told_why_and_joins_again_by_one_click() {
 
 #[test]
 fn whoever_was_in_and_comes_back_begins_anew() {
-    let status = StatusAnswer::Ended(EndReason::Used);
+    let status = StatusAnswer::Ended(Ending::Used);
     let house = House::new(Script { status, join: JoinAnswer::Waiting(waiting()), ..Script::default() });
     assert_eq!(house.go("/waitingroom/tour", "wr_ticket=ticket").status, 200);
     assert_eq!(house.asked(), ["status ticket Asking", "join Some(\"ticket\")"]);
@@ -197,7 +198,7 @@ fn every_end_of_a_ticket_has_its_status() {
         let house = House::new(Script { status, ..Script::default() });
         house.fetch("GET", "/waitingroom/tour/status", "Cookie: wr_ticket=ticket")
     };
-    let gone = of(StatusAnswer::Ended(EndReason::MissedTurn));
+    let gone = of(StatusAnswer::Ended(Ending::MissedTurn));
     assert_eq!(
         (gone.status, &gone.json()["state"], &gone.json()["reason"]),
         (410, &json!("expired"), &json!("missed_turn"))
