@@ -15,6 +15,10 @@ const POLLS_PER_MINUTE: isize = 60;
 const HASHES: usize = 4;
 const SLOTS: usize = 1 << 16;
 
+/// Tickets ask more often than strangers: at 20,000 polls a second a counter holds five polls of others, the least of
+/// four hardly any, so that only who polls too often is told so. 8 MiB for each of two minutes.
+const TICKET_SLOTS: usize = 1 << 18;
+
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -37,12 +41,12 @@ pub(super) enum Allowance {
 
 impl Counters {
     pub(super) fn new() -> Self {
-        let by_key = || Rate::new_with_estimator_config(MINUTE, HASHES, SLOTS);
+        let by_key = |slots| Rate::new_with_estimator_config(MINUTE, HASHES, slots);
         Self {
             joins: Rate::new_with_estimator_config(SECOND, 1, 1),
-            joins_by_address: by_key(),
-            strangers_by_address: by_key(),
-            polls_by_ticket: by_key(),
+            joins_by_address: by_key(SLOTS),
+            strangers_by_address: by_key(SLOTS),
+            polls_by_ticket: by_key(TICKET_SLOTS),
         }
     }
 

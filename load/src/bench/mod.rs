@@ -34,7 +34,7 @@ pub struct BenchArgs {
     #[arg(long, default_value_t = 64)]
     pub connections: usize,
     /// Tickets that poll. One ticket may poll 60 times a minute, so there must be many.
-    #[arg(long, default_value_t = 20_000)]
+    #[arg(long, default_value_t = 60_000)]
     pub tickets: usize,
     /// Threads of bare Pingora.
     #[arg(long, default_value_t = 2)]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::counts::Counts;
 use crate::model::ledger::{Gate, Line};
-use crate::model::order::{BucketStart, OrderKey, SLICES, clock_step};
+use crate::model::order::{BucketStart, OrderKey, SLICES};
 use crate::model::pacing::{RecentCalls, Step, Stride, Supply, advance, nearly_over};
 use crate::model::policy::{Ordering, Policy};
 use crate::model::schedule::Stage;
@@ -303,13 +303,6 @@ fn step(at: &Situation<'_>, counts: &mut Counts, from: OrderKey, wanted: f64, li
         return Step { watermark: from, called: 0.0 };
     }
     let doubtful = counts.first_doubtful(from);
-    if at.policy.ordering == Ordering::Random {
-        let waiting = counts.waiting(from);
-        let share = if waiting > 0.0 { wanted / waiting } else { 0.0 };
-        let watermark = clock_step(from, share).min(limit).max(from);
-        let called = waiting - counts.waiting(watermark);
-        return Step { watermark, called: called.max(0.0) };
-    }
     // Half of what a bucket has left at a time, where more may be in it than is known.
     let limit = doubtful.map_or(limit, |bucket| {
         let start = from.max(bucket.first_key());

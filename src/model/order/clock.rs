@@ -1,15 +1,12 @@
 //! The exponential clock of `random`, in 32.32 fixed point and whole numbers only, so that every machine agrees.
 
-use super::{Draw, OrderKey};
+use super::Draw;
 
 /// ln 2 in 1/2^64.
 const LN_2: u128 = 0xb172_17f7_d1cf_79ac;
 
 /// Bits of a logarithm's fraction that are worked out.
 const BITS: u32 = 38;
-
-/// The greatest share of those waiting that one step of the clock calls.
-const GREATEST_SHARE: f64 = 0.9;
 
 /// An exponential variate of mean 1 from a draw, in 1/2^32: at least 1, at most 64·ln 2.
 #[must_use]
@@ -28,14 +25,4 @@ pub fn exponential(draw: Draw) -> u64 {
     let halvings = (u128::from(zeros + 1) << BITS) - log2;
     let value = (halvings * LN_2) >> (64 + BITS - 32);
     u64::try_from(value).unwrap_or(u64::MAX).max(1)
-}
-
-/// The clock after a step that calls `share` of those waiting: `x − ln(1 − share)`; at most 0.9 of them.
-#[must_use]
-pub fn clock_step(at: OrderKey, share: f64) -> OrderKey {
-    if share.is_nan() || share <= 0.0 {
-        return at;
-    }
-    let step = -(-share.min(GREATEST_SHARE)).ln_1p() * (1_u64 << 32) as f64;
-    OrderKey(at.0.saturating_add(step as u64))
 }

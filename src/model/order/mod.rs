@@ -10,7 +10,7 @@ use super::ids::TicketId;
 use super::time::FleetTime;
 
 pub use arrival::arrival_key;
-pub use clock::{clock_step, exponential};
+pub use clock::exponential;
 pub use draw::{BucketDraw, Draw, Draws};
 
 /// Into how many slices of its keys a bucket is counted.

@@ -63,12 +63,12 @@ fn calling_follows_slots_rate_and_those_who_ask() {
     let supply = Supply { free: 1000, per_sec: 100, elapsed: TICK, ..Supply::default() };
     let half = Supply { called: 100, claimed: 50, ..supply };
     let cases = [
-        (supply, 25.0 + 68.75),
-        (Supply { asking: 50, ..supply }, 43.75),
+        (supply, 25.0 + 78.65),
+        (Supply { asking: 50, ..supply }, 53.65),
         (Supply { asking: 500, ..supply }, 0.0),
         (Supply { free: 0, ..supply }, 0.0),
         (Supply { free: 10, ..supply }, 20.0),
-        (half, 187.5),
+        (half, 207.3),
     ];
     for (supply, calls) in cases {
         assert!((supply.wanted_calls() - calls).abs() < 1e-9, "{supply:?}");
@@ -76,7 +76,7 @@ fn calling_follows_slots_rate_and_those_who_ask() {
     assert_eq!(Supply { claimed: 0, ..half }.take_up(), 0.2);
 }
 
-/// A line whose tickets poll once a second, some of whom never come: the rate is kept, and nobody waits long.
+/// A line whose tickets poll at the front's interval, some of whom never come: the rate is kept, and nobody waits long.
 #[test]
 fn a_paced_line_admits_at_its_rate_in_spite_of_no_shows() {
     for (per_sec, no_shows) in [(50, 4), (4, 4), (400, 2)] {
@@ -108,7 +108,7 @@ fn a_paced_line_admits_at_its_rate_in_spite_of_no_shows() {
             recent.add(boot, wanted);
             called += wanted;
             let show = wanted * (1.0 - 1.0 / f64::from(no_shows));
-            (1..=4).for_each(|later| shows_up.push_back((tick + later, show / 4.0)));
+            (1..=5).for_each(|later| shows_up.push_back((tick + later, show / 5.0)));
             let mut queue: Vec<_> = shows_up.drain(..).collect();
             queue.sort_by_key(|(at, _)| *at);
             shows_up = queue.into();

@@ -228,10 +228,11 @@ fn a_reset_begins_an_empty_line() {
     assert!(toy.edges[0].admitted.iter().filter(|pass| pass.by_line).count() > 200);
 }
 
-/// What the rows of before are for: a leader that drops them calls everybody.
+/// What the rows of before are for: a leader that drops them calls everybody. (Newcomers of `random` are keyed among
+/// those who wait, so that their counts alone hold the watermark back.)
 #[test]
 fn a_leader_without_the_rows_would_call_everybody() {
-    for ordering in ORDERINGS {
+    for ordering in ["fifo", "bucketed_random"] {
         let mut toy = Toy::new(1, 7, busy(ordering));
         settle(&mut toy, 1);
         rush(&mut toy, 100.0, 20);
