@@ -60,6 +60,7 @@ pub(super) fn ticket(state: &State, event: &Event, id: TicketId) -> Value {
     json!({
         "ticket": id.to_string(),
         "standing": standing,
+        "left": live.has_left(id),
         "missed_a_turn": live.is_unclaimed_once(id),
         "pass": pass.map(|pass| json!({
             "expires_ms": pass.expires.0,

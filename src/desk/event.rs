@@ -1,6 +1,6 @@
 //! One event, as this node knows it.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,7 +15,7 @@ use crate::model::edge::{Contact, ExpressRecord, Phase, Scene};
 use crate::model::exchange::{EventPulse, EventReport, LiveUpdate};
 use crate::model::grant::EdgeSlots;
 use crate::model::ids::{EventId, LineEpoch, LogIndex, NodeRun, TicketId};
-use crate::model::ledger::{Extend, LiveSet, Span};
+use crate::model::ledger::{Extend, LiveSet, Revoke, RevokeReason, Span};
 use crate::model::order::{BucketStart, Draws, KeyBase, OrderKey, arrival_key};
 use crate::model::policy::{Mode, Ordering as LineOrdering, Policy};
 use crate::model::presence::Window;
@@ -69,12 +69,25 @@ pub(super) struct View {
     pub(super) live: LiveSet,
 }
 
+/// What all parts of a pulse have in common.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Frame {
+    /// The log index that it is true for.
+    pub(super) index: LogIndex,
+    /// When the report was sent that it answers.
+    pub(super) echo: BootTime,
+    /// When it came.
+    pub(super) now: BootTime,
+    /// Ids of tickets that are over by then are to be forgotten; `None`: not now.
+    pub(super) horizon: Option<FleetTime>,
+}
+
 /// What this node may spend, owes and asks for.
 #[derive(Debug)]
 pub(super) struct Slots {
     pub(super) edge: EdgeSlots,
     extends: HashMap<TicketId, Extending>,
-    revokes: Vec<TicketId>,
+    revokes: BTreeSet<Revoke>,
     pub(super) called: Minute,
     pub(super) claimed: Minute,
     pub(super) arrivals: Minute,
@@ -117,7 +130,7 @@ impl EventDesk {
         let slots = Slots {
             edge: EdgeSlots::new(run),
             extends: HashMap::new(),
-            revokes: Vec::new(),
+            revokes: BTreeSet::new(),
             called: Minute::default(),
             claimed: Minute::default(),
             arrivals: Minute::default(),
@@ -146,11 +159,15 @@ impl EventDesk {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes this event's part of a pulse that is true for `index`.
-    pub(super) fn take(&self, mut pulse: EventPulse, index: LogIndex, echo: BootTime, now: BootTime) {
+    /// Takes this event's part of a pulse.
+    pub(super) fn take(&self, mut pulse: EventPulse, frame: Frame) {
+        let Frame { index, echo, now, horizon } = frame;
         let known = self.view.load_full();
         let update = std::mem::replace(&mut pulse.live, LiveUpdate::Changes(Vec::new()));
-        let live = updated(&known.live, update, index);
+        let mut live = update.applied_to(&known.live, index);
+        if let Some(horizon) = horizon {
+            live.forget_before(horizon);
+        }
         let line = (pulse.line, pulse.lottery.as_ref());
         let same_line = line == (known.pulse.line, known.pulse.lottery.as_ref());
         let mut draws = if same_line && pulse.draw_secret == known.pulse.draw_secret {
@@ -192,7 +209,7 @@ impl EventDesk {
             line: view.pulse.line,
             outbox: slots.edge.outbox(),
             extend: slots.extends.values().map(|extending| extending.extend).collect(),
-            revoke: slots.revokes.clone(),
+            revoke: slots.revokes.iter().copied().collect(),
             window: Window::at(fleet, policy.heartbeat_ttl),
             counts: counts.report(view.pulse.watermark, number, answered),
             put_in_line: self.line_begun.load(Ordering::Relaxed) > answered,
@@ -296,11 +313,14 @@ impl Slots {
         self.extends.entry(extend.pass).or_insert(Extending { extend, known, give_up });
     }
 
-    /// Asks for the end of a session.
-    pub(super) fn revoke(&mut self, id: TicketId) {
-        if !self.revokes.contains(&id) {
-            self.revokes.push(id);
-        }
+    /// Asks for the end of a ticket or session; false if that is asked for already.
+    pub(super) fn revoke(&mut self, revoke: Revoke) -> bool {
+        self.revokes.insert(revoke)
+    }
+
+    /// Whether the visitor has left, and the log may not know.
+    pub(super) fn is_leaving(&self, id: TicketId) -> bool {
+        self.revokes.contains(&Revoke { id, why: RevokeReason::Left })
     }
 
     /// Forgets what the live set answers, and what was asked for too long.
@@ -310,7 +330,7 @@ impl Slots {
             let answered = claim.is_some_and(|claim| claim.index > extending.known);
             !answered && !live.is_consumed(*id) && now < extending.give_up
         });
-        self.revokes.retain(|id| !live.is_consumed(*id));
+        self.revokes.retain(|revoke| !live.is_consumed(revoke.id));
     }
 
     /// Whether nothing is owed to the ledger.
@@ -381,21 +401,4 @@ fn running_lottery(policy: &Policy, now: FleetTime) -> Option<BucketStart> {
     let bucket = policy.schedule.lottery_bucket().filter(|_| policy.ordering != LineOrdering::Random)?;
     let closes = policy.schedule.lottery_closes()?;
     (bucket.time() <= now && now < closes).then_some(bucket)
-}
-
-fn updated(known: &LiveSet, update: LiveUpdate, index: LogIndex) -> LiveSet {
-    match update {
-        LiveUpdate::Whole(live) if live.index >= known.index => live,
-        LiveUpdate::Whole(_) => known.clone(),
-        LiveUpdate::Changes(changes) => {
-            let mut live = known.clone();
-            for (at, change) in changes {
-                if at > known.index {
-                    live.apply(at, &change);
-                }
-            }
-            live.index = live.index.max(index);
-            live
-        }
-    }
 }

@@ -5,14 +5,15 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::Desk;
-use super::event::EventDesk;
+use super::event::{EventDesk, Frame};
 use crate::model::edge::Link;
 use crate::model::exchange::{EdgeStage, EventPulse, KeySet, Pulse, Report};
 use crate::model::ids::{EventId, LedgerEpoch, LogIndex};
-use crate::model::ledger::Span;
+use crate::model::ledger::{SWEEP, Span};
 use crate::model::policy::Policy;
+use crate::model::presence::tickets_horizon;
 use crate::model::route::RouteTable;
-use crate::model::time::{BootTime, FleetTime};
+use crate::model::time::FleetTime;
 use crate::model::token::Keyring;
 
 /// What was heard of the leader, as every request reads it.
@@ -57,18 +58,23 @@ impl Desk {
 
     /// Takes a pulse; an older one than was taken before changes nothing.
     pub fn take(&self, pulse: Pulse) {
-        let _taking = self.taking.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut swept = self.taking.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let now = self.clock.boot();
         let mut heard = Heard::clone(&self.heard.load());
         if !heard.link.take(&pulse, now) {
             return;
         }
-        let Pulse { index, echo, ledger, keys, spans, events, .. } = pulse;
+        let Pulse { index, echo, ledger, keys, spans, events, now: fleet, .. } = pulse;
+        let due = now.since(*swept) >= SWEEP;
+        if due {
+            *swept = now;
+        }
+        let horizon = due.then(|| tickets_horizon(&spans, fleet));
         heard.index = heard.index.max(index);
         heard.ledger = Some(ledger);
         heard.spans = spans;
         self.take_keys(keys, heard.link.upper(now), &mut heard);
-        self.take_events(events, index, echo, now);
+        self.take_events(events, Frame { index, echo, now, horizon });
         self.heard.store(Arc::new(heard));
         self.pulses.send_modify(|count| *count += 1);
     }
@@ -88,7 +94,7 @@ impl Desk {
         }
     }
 
-    fn take_events(&self, pulses: Vec<EventPulse>, index: LogIndex, echo: BootTime, now: BootTime) {
+    fn take_events(&self, pulses: Vec<EventPulse>, frame: Frame) {
         let known = self.events.load_full();
         let mut events = HashMap::with_capacity(pulses.len());
         let mut rerouted = pulses.len() != known.len();
@@ -98,7 +104,7 @@ impl Desk {
             let fresh = || Arc::new(EventDesk::new(self.run, pulse.clone()));
             let event = before.cloned().unwrap_or_else(fresh);
             events.insert(pulse.event.clone(), Arc::clone(&event));
-            event.take(pulse, index, echo, now);
+            event.take(pulse, frame);
         }
         let same_events = !rerouted;
         if same_events {

@@ -69,6 +69,7 @@ impl Desk {
     }
 
     async fn join_as(&self, event: &EventDesk, id: TicketId) -> JoinAnswer {
+        let id = if event.view().live.is_consumed(id) { self.new_ticket_id() } else { id };
         if let Some((base, issued)) = event.seated(id).filter(|(base, _)| *base != KeyBase::Unkeyed) {
             return self.take_place(event, id, base, issued);
         }
@@ -81,7 +82,6 @@ impl Desk {
         {
             return JoinAnswer::Admitted(pass);
         }
-        let id = if view.live.is_consumed(id) { self.new_ticket_id() } else { id };
         let pass_claim = view.pulse.policy.pass_claim;
         drop(view);
         if self.settled_door(event).await == Door::Open {

@@ -13,6 +13,7 @@ mod exchange;
 mod express;
 mod figures;
 mod join;
+mod leave;
 mod minute;
 mod pass;
 mod seen;
@@ -37,7 +38,7 @@ use crate::clock::Clock;
 use crate::model::edge::Contact;
 use crate::model::ids::{EventId, NodeRun, TicketId};
 use crate::model::route::RouteTable;
-use crate::model::time::FleetTime;
+use crate::model::time::{BootTime, FleetTime};
 use event::EventDesk;
 use exchange::{Heard, Keys};
 
@@ -52,7 +53,8 @@ pub struct Desk {
     next_report: AtomicU64,
     next_ticket: AtomicU64,
     stage: AtomicU8,
-    taking: Mutex<()>,
+    /// Pulses are taken one at a time; it holds when the sets of ids were last swept.
+    taking: Mutex<BootTime>,
     pulses: watch::Sender<u64>,
     report_wanted: Notify,
     control: OnceCell<Arc<dyn ControlPort>>,
@@ -78,7 +80,7 @@ impl Desk {
             next_report: AtomicU64::new(1),
             next_ticket: AtomicU64::new(1),
             stage: AtomicU8::new(0),
-            taking: Mutex::new(()),
+            taking: Mutex::default(),
             pulses: watch::Sender::new(0),
             report_wanted: Notify::new(),
             control: OnceCell::new(),

@@ -49,7 +49,7 @@ impl Desk {
     }
 
     /// A pass whose signature holds; an error if this node cannot tell.
-    fn read_pass(&self, event: &EventDesk, token: &str) -> Result<Option<Pass>, ()> {
+    pub(super) fn read_pass(&self, event: &EventDesk, token: &str) -> Result<Option<Pass>, ()> {
         let ledger = self.heard.load().ledger.ok_or(())?;
         let keys = self.keys.load();
         let keys = keys.as_ref().ok_or(())?;
@@ -93,7 +93,7 @@ impl Desk {
         }
     }
 
-    fn honour(&self, event: &EventDesk, pass: &Pass) -> Honour {
+    pub(super) fn honour(&self, event: &EventDesk, pass: &Pass) -> Honour {
         let heard = self.heard.load();
         let boot = self.clock.boot();
         let view = event.view();

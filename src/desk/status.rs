@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::admit::{Admission, Entrance};
 use super::counts::Place;
 use super::event::{EventDesk, Seating, View};
-use super::join::{place, undrawn};
+use super::join::undrawn;
 use super::{Attendance, Desk, StatusAnswer, Turn, Waiting};
 use crate::model::edge::{Contact, Ending, Holding, Judgement, Phase, TurnClock, judge, turn};
 use crate::model::estimate::{FRONT_POLL, Outlook, Shown, Standing, estimate, poll_after};
@@ -60,7 +60,7 @@ impl Desk {
         }
     }
 
-    fn read_ticket(&self, event: &EventDesk, token: &str) -> Result<Ticket, StatusAnswer> {
+    pub(super) fn read_ticket(&self, event: &EventDesk, token: &str) -> Result<Ticket, StatusAnswer> {
         let unavailable = || StatusAnswer::Unavailable(FRONT_POLL);
         let ledger = self.heard.load().ledger.ok_or_else(unavailable)?;
         let keys = self.keys.load();
@@ -221,33 +221,5 @@ impl Desk {
             opens_at: policy.schedule.opens_at.filter(|opens| *opens > now),
             heartbeat_ttl: policy.heartbeat_ttl,
         })
-    }
-
-    /// The visitor leaves: its place is given up at once, and a live pass ends.
-    pub fn leave(&self, event: &EventId, ticket: Option<&str>, pass: Option<&str>) {
-        let Some(event) = self.event_desk(event) else { return };
-        let heard = self.heard.load();
-        let keys = self.keys.load();
-        let (Some(keys), Some(ledger)) = (keys.as_ref(), heard.ledger) else { return };
-        let ticket = ticket.and_then(|token| keys.ring.verify_ticket(&event.id, ledger, token).ok());
-        let pass = pass.and_then(|token| keys.ring.verify_pass(&event.id, ledger, token).ok());
-        let view = event.view();
-        if let Some(ticket) = ticket {
-            event.tallies.left.fetch_add(1, Ordering::Relaxed);
-            event.askers.remove(ticket.id);
-            if let Some(place) = place(&view, ticket.id, ticket.base) {
-                event.counts.load().leave(ticket.id, place);
-            }
-        }
-        let ids = [ticket.map(|ticket| ticket.id), pass.map(|pass| pass.id)];
-        for id in ids.into_iter().flatten() {
-            let mut slots = event.slots();
-            let has_pass = view.live.pass(id).is_some() || slots.edge.minted(id).is_some();
-            if has_pass || pass.is_some_and(|pass| pass.id == id) {
-                slots.revoke(id);
-                drop(slots);
-                self.report_wanted.notify_one();
-            }
-        }
     }
 }

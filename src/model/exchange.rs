@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::ids::{BlockId, EventId, LedgerEpoch, LineEpoch, LogIndex, NodeRun, Term, TicketId, Weight};
-use super::ledger::{Extend, Gate, KeyRecord, LiveChange, LiveSet, Settle, Span};
+use super::ids::{BlockId, EventId, LedgerEpoch, LineEpoch, LogIndex, NodeRun, Term, Weight};
+use super::ledger::{Extend, Gate, KeyRecord, LiveChange, LiveSet, Revoke, Settle, Span};
 use super::order::{BucketStart, OrderKey, SLICES};
 use super::policy::Policy;
 use super::presence::Window;
@@ -60,7 +60,7 @@ pub struct EventReport {
     /// First uses and renewals, until the pulse acknowledges them.
     pub extend: Vec<Extend>,
     /// Ended sessions and tickets, until the live set shows them.
-    pub revoke: Vec<TicketId>,
+    pub revoke: Vec<Revoke>,
     /// The heartbeat window that the counts were taken in.
     pub window: Window,
     /// Per bucket, ascending; only buckets that changed since the last acknowledged report, and the front ones.
@@ -228,7 +228,26 @@ pub enum LiveUpdate {
     /// Changes since the index that the edge reported, in order.
     Changes(Vec<(LogIndex, LiveChange)>),
     /// The whole set, since the edge's is too old.
-    Whole(LiveSet),
+    Whole(Box<LiveSet>),
+}
+
+impl LiveUpdate {
+    /// The set that `known` becomes by an update that is true for `index`.
+    #[must_use]
+    pub fn applied_to(self, known: &LiveSet, index: LogIndex) -> LiveSet {
+        match self {
+            Self::Whole(live) if live.index >= known.index => *live,
+            Self::Whole(_) => known.clone(),
+            Self::Changes(changes) => {
+                let mut live = known.clone();
+                for (at, change) in changes.iter().filter(|(at, _)| *at > known.index) {
+                    live.apply(*at, change);
+                }
+                live.index = live.index.max(index);
+                live
+            }
+        }
+    }
 }
 
 /// One row of the table of those who wait.

@@ -107,6 +107,12 @@ pub fn is_too_old(issued: FleetTime, now: FleetTime, ticket_max: Duration, spans
     now >= limit && now >= limit.after(forgiven(spans, Missing::Everywhere, issued, now))
 }
 
+/// Tickets that could be valid until then at the latest are over at `now`: they age only while the fleet is there.
+#[must_use]
+pub fn tickets_horizon(spans: &[Span], now: FleetTime) -> FleetTime {
+    now.before(forgiven(spans, Missing::Everywhere, FleetTime(0), now))
+}
+
 /// Whose absence is forgiven.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Missing {

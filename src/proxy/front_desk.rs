@@ -39,8 +39,13 @@ pub trait FrontDesk: Send + Sync + 'static {
         attendance: Attendance,
     ) -> impl Future<Output = StatusAnswer> + Send;
 
-    /// Ends a place and a session.
-    fn leave(&self, event: &EventId, ticket: Option<&str>, pass: Option<&str>);
+    /// Ends a place and its sessions for good.
+    fn leave(
+        &self,
+        event: &EventId,
+        ticket: Option<&str>,
+        passes: &[&str],
+    ) -> impl Future<Output = ()> + Send;
 
     /// Whether one of these passes opens.
     fn check_pass(
@@ -86,8 +91,8 @@ impl FrontDesk for Desk {
         Self::status(self, event, ticket, attendance).await
     }
 
-    fn leave(&self, event: &EventId, ticket: Option<&str>, pass: Option<&str>) {
-        Self::leave(self, event, ticket, pass);
+    async fn leave(&self, event: &EventId, ticket: Option<&str>, passes: &[&str]) {
+        Self::leave(self, event, ticket, passes).await;
     }
 
     async fn check_pass(&self, event: &EventId, tokens: &[&str], activity: Activity) -> PassAnswer {

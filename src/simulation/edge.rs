@@ -1,6 +1,6 @@
 //! An edge as the simulation drives it: the model's decisions around plain, exact counts.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use super::faults::Mutant;
@@ -8,10 +8,10 @@ use crate::model::edge::{Contact, Honour, Judgement, Link, Provenance, Scene, ho
 use crate::model::exchange::{BucketCount, EdgeStage, EventPulse, EventReport, LiveUpdate, Pulse, Report};
 use crate::model::grant::{EdgeSlots, Minted};
 use crate::model::ids::{LogIndex, NodeRun, TicketId, Weight};
-use crate::model::ledger::{Extend, Gate, LiveSet, Span};
+use crate::model::ledger::{Extend, Gate, LiveSet, Revoke, RevokeReason, Span};
 use crate::model::order::{BucketStart, Draws, KeyBase, OrderKey, SLICES, arrival_key};
 use crate::model::policy::Ordering;
-use crate::model::presence::Window;
+use crate::model::presence::{Window, tickets_horizon};
 use crate::model::time::{BootTime, FleetTime};
 use crate::model::token::{Pass, Ticket};
 
@@ -27,7 +27,7 @@ pub(super) struct Edge {
     pub(super) view: Option<View>,
     slots: EdgeSlots,
     extends: HashMap<TicketId, (Extend, BootTime)>,
-    revokes: HashSet<TicketId>,
+    revokes: BTreeSet<Revoke>,
     asking: HashMap<TicketId, BootTime>,
     called: Vec<BootTime>,
     claimed: Vec<BootTime>,
@@ -104,7 +104,7 @@ impl Edge {
             view: None,
             slots: EdgeSlots::new(run),
             extends: HashMap::new(),
-            revokes: HashSet::new(),
+            revokes: BTreeSet::new(),
             asking: HashMap::new(),
             called: Vec::new(),
             claimed: Vec::new(),
@@ -129,16 +129,9 @@ impl Edge {
             return;
         }
         let Some(mut event) = pulse.events.into_iter().next() else { return };
-        let known = self.live.index;
-        match std::mem::replace(&mut event.live, LiveUpdate::Changes(Vec::new())) {
-            LiveUpdate::Whole(live) => self.live = live,
-            LiveUpdate::Changes(changes) => {
-                for (index, change) in changes.into_iter().filter(|(index, _)| *index > known) {
-                    self.live.apply(index, &change);
-                }
-                self.live.index = known.max(pulse.index);
-            }
-        }
+        let update = std::mem::replace(&mut event.live, LiveUpdate::Changes(Vec::new()));
+        self.live = update.applied_to(&self.live, pulse.index);
+        self.live.forget_before(tickets_horizon(&pulse.spans, pulse.now));
         self.slots.settle(&event.settled);
         if let Some(grant) = event.grant {
             self.slots.take(grant, pulse.echo);
@@ -148,7 +141,7 @@ impl Edge {
         self.extends.retain(|id, (_, give_up)| {
             live.pass(*id).is_none_or(|pass| pass.claim.is_none()) && !live.is_consumed(*id) && now < *give_up
         });
-        self.revokes.retain(|id| !live.is_consumed(*id));
+        self.revokes.retain(|revoke| !live.is_consumed(revoke.id));
         let draws = Draws::new(event.draw_secret, event.lottery.as_ref());
         self.view = Some(View { pulse: event, draws, spans: pulse.spans, index: pulse.index });
     }
@@ -229,8 +222,8 @@ impl Edge {
         self.extends.entry(pass.id).or_insert((extend, give_up));
     }
 
-    pub(super) fn revoke(&mut self, id: TicketId) {
-        self.urgent |= self.revokes.insert(id);
+    pub(super) fn revoke(&mut self, id: TicketId, why: RevokeReason) {
+        self.urgent |= self.revokes.insert(Revoke { id, why });
     }
 
     /// Judges a ticket; counts the heartbeat of one that waits.

@@ -90,7 +90,7 @@ impl Oracle {
     pub(super) fn applied(&mut self, now: u64, event: Option<&Event>, outcome: &Outcome) {
         for (_, change) in &outcome.live {
             match change {
-                LiveChange::Consumed(id, _) => {
+                LiveChange::Consumed(id, _) | LiveChange::Left(id, _) => {
                     self.consumed.insert(*id);
                 }
                 LiveChange::Live(id, _) if self.consumed.contains(id) => {

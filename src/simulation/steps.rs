@@ -7,6 +7,7 @@ use super::visitors::{Kind, Stage, Visitor, renew, unclaimed};
 use super::world::{HEARTBEAT_TTL_S, STEP_MS, World};
 use crate::model::edge::{Ending, Honour, Judgement};
 use crate::model::ids::LogIndex;
+use crate::model::ledger::RevokeReason;
 use crate::model::time::BootTime;
 use crate::model::token::{Pass, Ticket};
 
@@ -42,11 +43,19 @@ impl World {
                     self.now > visitor.gives_up && matches!(visitor.kind, Kind::Impatient | Kind::Ghost);
                 if !gives_up {
                     visitor.stage = self.wait(visitor, *ticket);
+                } else if visitor.kind == Kind::Impatient {
+                    self.leave(*ticket);
                 }
             }
             Stage::Inside { pass, until } => visitor.stage = self.be_inside(visitor, pass, until),
             Stage::Gone => self.replay(visitor),
         }
+    }
+
+    /// Whoever leaves the line has no place in it any more, at any edge that has heard.
+    fn leave(&mut self, ticket: Ticket) {
+        let Some((edge, _)) = self.any_edge() else { return };
+        edge.revoke(ticket.id, RevokeReason::Left);
     }
 
     fn arrive(&mut self, visitor: &mut Visitor) -> Option<Stage> {
@@ -129,7 +138,7 @@ impl World {
         let Some((edge, boot)) = self.any_edge() else { return Stage::Inside { pass, until } };
         if now >= until {
             if visitor.kind != Kind::Ghost {
-                edge.revoke(pass.id);
+                edge.revoke(pass.id, RevokeReason::Ended);
             }
             visitor.next = now + 500;
             return Stage::Gone;

@@ -42,6 +42,8 @@ pub(super) struct House {
     hand: &'static AtomicU64,
     term: u64,
     pub(super) leads: bool,
+    /// Ends that were put into the log.
+    pub(super) revoked: usize,
 }
 
 fn run(generation: u32) -> NodeRun {
@@ -64,7 +66,7 @@ impl House {
         let leader = Leader::begin(Term(1), &state, now, clock.boot());
         let desk = Desk::new(run(1), clock);
         let event = "tour".parse().unwrap();
-        let mut house = Self { state, desk, event, leader, clock, hand, term: 1, leads: true };
+        let mut house = Self { state, desk, event, leader, clock, hand, term: 1, leads: true, revoked: 0 };
         house.change(ChangeKind::Put(fields(policy)));
         (0..3).for_each(|_| house.round());
         house
@@ -112,6 +114,7 @@ impl House {
         self.leader.take(self.desk.report(), boot);
         let tick = self.leader.plan(&self.state, now, boot);
         if !tick.is_empty() {
+            self.revoked += tick.events.iter().map(|event| event.revoke.len()).sum::<usize>();
             self.apply(&Command::Tick(tick));
         }
         self.desk.take(self.leader.pulse(&self.state, self.desk.run(), now, boot));
@@ -236,9 +239,10 @@ impl House {
         self.wait(desk.express(&event, kind)).await
     }
 
-    pub(super) fn leaves(&mut self, visitor: &Visitor) {
-        let pass = visitor.pass.as_ref().map(|pass| pass.token.as_str());
-        self.desk.leave(&self.event, visitor.place.as_deref(), pass);
+    pub(super) async fn leaves(&mut self, visitor: &Visitor) {
+        let (desk, event) = (Arc::clone(&self.desk), self.event.clone());
+        let passes: Vec<_> = visitor.pass.iter().map(|pass| pass.token.as_str()).collect();
+        self.wait(desk.leave(&event, visitor.place.as_deref(), &passes)).await;
         self.pass(Duration::from_secs(1));
     }
 

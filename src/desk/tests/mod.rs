@@ -66,7 +66,7 @@ async fn a_ticket_joins_as_itself_and_asking_twice_gives_one_pass() {
     let mut visitor = house.queues().await;
     let again = house.join(&mut visitor).await;
     assert!(matches!(again, JoinAnswer::Waiting(_)), "{again:?}");
-    house.leaves(&inside);
+    house.leaves(&inside).await;
     let ticket = visitor.place.clone();
     let pass = house.polls_until_admitted(&mut visitor).await;
     let same = house.poll(&mut visitor).await;
@@ -90,10 +90,71 @@ async fn a_first_use_makes_a_session_and_leaving_frees_its_slot() {
     let newer = renewed.unwrap();
     assert!(newer.expires == expires && house.is_let_through(&newer).await);
     let mut next = house.queues().await;
-    house.leaves(&visitor);
+    house.leaves(&visitor).await;
     assert!(!house.is_let_through(&pass).await);
     assert!(!house.is_let_through(&newer).await);
     house.polls_until_admitted(&mut next).await;
+}
+
+#[tokio::test]
+async fn who_leaves_has_no_place_any_more_whatever_is_shown_and_may_join_anew() {
+    let mut house = room_for_one();
+    let inside = house.enters().await;
+    assert!(house.is_let_through(inside.pass.as_ref().unwrap()).await);
+    let seat = house.desk.seat_token(&house.event).unwrap();
+    let mut visitor = Visitor { place: Some(seat.clone()), pass: None };
+    house.join(&mut visitor).await;
+    let older = visitor.clone();
+    house.pass(seconds(10));
+    let first = house.polls_in_line(&mut visitor).await.id;
+    house.leaves(&visitor).await;
+    for mut ticket in [visitor.clone(), older.clone()] {
+        let answer = house.poll(&mut ticket).await;
+        assert!(matches!(answer, StatusAnswer::Ended(Ending::Left)), "{answer:?}");
+    }
+    for place in [older.place, Some(seat)] {
+        let mut again = Visitor { place, pass: None };
+        let answer = house.join(&mut again).await;
+        let JoinAnswer::Waiting(waiting) = answer else { panic!("{answer:?}") };
+        assert!(waiting.id != first && house.polls_in_line(&mut again).await.id == waiting.id);
+    }
+    house.leaves(&inside).await;
+    assert_eq!(house.occupied(), 0);
+}
+
+#[tokio::test]
+async fn a_ticket_leaves_once_and_no_flood_of_leaves_reaches_the_log() {
+    let mut house = room_for_one();
+    let inside = house.enters().await;
+    assert!(house.is_let_through(inside.pass.as_ref().unwrap()).await);
+    let visitor = house.queues().await;
+    house.pass(seconds(5));
+    house.leaves(&visitor).await;
+    house.pass(seconds(5));
+    assert_eq!((house.revoked, house.desk.figures().events[0].left_total), (1, 1));
+    let forged = visitor.place.as_ref().map(|token| token.replacen('A', "B", 1));
+    for _ in 0..20 {
+        house.leaves(&visitor).await;
+        house.leaves(&Visitor { place: forged.clone(), pass: None }).await;
+    }
+    assert_eq!((house.revoked, house.desk.figures().events[0].left_total), (1, 1));
+}
+
+#[tokio::test]
+async fn an_edge_forgets_ids_when_the_ledger_does() {
+    let mut house = House::new(json!({
+        "capacity": 1, "max_admit_per_sec": 100, "ordering": "fifo", "session_ttl_s": 60, "session_max_s": 60,
+        "ticket_max_s": 60, "heartbeat_ttl_s": 30,
+    }));
+    let inside = house.enters().await;
+    house.leaves(&inside).await;
+    let desk = std::sync::Arc::clone(&house.desk);
+    let id = house.event.clone();
+    let consumed = || desk.event_desk(&id).unwrap().view().live.consumed_len();
+    assert_eq!(consumed(), 1);
+    house.pass(seconds(300));
+    let event = &house.state.events[&house.event];
+    assert_eq!((event.pool.live().consumed_len(), consumed()), (0, 0));
 }
 
 #[tokio::test]
@@ -101,7 +162,7 @@ async fn a_turn_not_taken_comes_once_more_and_no_third_time() {
     let mut house = room_for_one();
     let inside = house.enters().await;
     let mut visitor = house.queues().await;
-    house.leaves(&inside);
+    house.leaves(&inside).await;
     let first = house.polls_until_admitted(&mut visitor).await;
     house.pass(seconds(12));
     let second = house.polls_until_admitted(&mut visitor).await;
@@ -118,7 +179,7 @@ async fn a_turn_taken_at_the_second_chance_ends_as_a_session_does() {
     let mut house = room_for_one();
     let inside = house.enters().await;
     let mut visitor = house.queues().await;
-    house.leaves(&inside);
+    house.leaves(&inside).await;
     house.polls_until_admitted(&mut visitor).await;
     house.pass(seconds(12));
     let pass = house.polls_until_admitted(&mut visitor).await;
@@ -138,7 +199,7 @@ async fn a_session_that_is_over_here_but_not_in_the_ledger_makes_no_second_pass(
     house.patch(json!({ "capacity": 50 }));
     let pass = house.polls_until_admitted(&mut visitor).await;
     let PassAnswer::Valid { expires, .. } = house.shows(&pass).await else { panic!("not let through") };
-    house.leaves(&inside);
+    house.leaves(&inside).await;
     while house.now() < expires.before(seconds(3)) {
         house.pass(seconds(1));
     }
@@ -162,7 +223,7 @@ async fn one_ticket_buys_one_session_also_at_the_moment_of_its_end() {
     let mut house = room_for_one();
     let inside = house.enters().await;
     let mut visitor = house.queues().await;
-    house.leaves(&inside);
+    house.leaves(&inside).await;
     let pass = house.polls_until_admitted(&mut visitor).await;
     assert!(house.is_let_through(&pass).await);
     let mut ended = None;
@@ -231,7 +292,7 @@ async fn a_pause_holds_the_door_but_not_the_places() {
     let inside = house.enters().await;
     let mut visitor = house.queues().await;
     house.patch(json!({ "paused": true }));
-    house.leaves(&inside);
+    house.leaves(&inside).await;
     for _ in 0..5 {
         let waiting = house.polls_in_line(&mut visitor).await;
         assert_eq!(waiting.phase, Phase::Paused);
@@ -298,7 +359,7 @@ async fn a_crash_loses_no_place_no_session_and_no_slot() {
         assert!(house.polls_in_line(visitor).await.turn.is_none(), "nobody is called by a restart");
     }
     assert_eq!(house.occupied(), 2);
-    house.leaves(&used);
+    house.leaves(&used).await;
     let mut admitted = Vec::new();
     for _ in 0..10 {
         for (number, visitor) in line.iter_mut().enumerate() {
@@ -321,7 +382,7 @@ async fn a_held_turn_takes_no_slot_and_ends_in_time() {
     }));
     let inside = house.enters().await;
     let mut visitor = house.queues().await;
-    house.leaves(&inside);
+    house.leaves(&inside).await;
     let mut told = None;
     let mut ended = None;
     for _ in 0..20 {

@@ -58,8 +58,13 @@ pub fn judge(ticket: &Ticket, scene: &Scene<'_>) -> Judgement {
         return Judgement::Ended(Ending::Reset);
     }
     if scene.live.is_consumed(ticket.id) {
-        let missed = scene.live.is_unclaimed_once(ticket.id);
-        return Judgement::Ended(if missed { Ending::MissedTurn } else { Ending::Used });
+        return Judgement::Ended(if scene.live.has_left(ticket.id) {
+            Ending::Left
+        } else if scene.live.is_unclaimed_once(ticket.id) {
+            Ending::MissedTurn
+        } else {
+            Ending::Used
+        });
     }
     if let Some(pass) = scene.live.pass(ticket.id).filter(|pass| pass.expires > scene.now) {
         return Judgement::Admitted(*pass);

@@ -36,7 +36,7 @@ impl Changes {
         if known < self.complete_after {
             let mut set = whole.clone();
             set.index = index;
-            return LiveUpdate::Whole(set);
+            return LiveUpdate::Whole(Box::new(set));
         }
         let from = self.changes.partition_point(|(at, _)| *at <= known);
         LiveUpdate::Changes(self.changes.range(from..).copied().collect())

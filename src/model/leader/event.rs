@@ -9,14 +9,14 @@ use super::counts::Counts;
 use super::edges::{Edge, Edges};
 use super::gate::{Doorman, Facts};
 use super::line::{Calls, Pilot, Situation, has_opened, past_everybody, told_buckets};
+use super::news::{acknowledge, is_worth, is_worth_revoking, unsettled};
 use super::rows::Rows;
 use super::share::{Want, split};
 use super::table::table;
-use crate::model::exchange::{EventPulse, Grant, Lottery, Settled, TableRow};
+use crate::model::exchange::{EventPulse, Grant, Lottery, TableRow};
 use crate::model::ids::{EventId, LineEpoch, LogIndex, NodeRun, Term, TicketId};
 use crate::model::ledger::{
-    Event, EventTick, Extend, Gate, Line, LotteryState, Pool, RateCredit, Reserved, Returned, RunState,
-    Settle, Span,
+    Event, EventTick, Gate, Line, LotteryState, Pool, RateCredit, Reserved, Returned, RunState, Span,
 };
 use crate::model::order::OrderKey;
 use crate::model::pacing::Supply;
@@ -184,13 +184,14 @@ impl EventLead {
             let Some(report) = edge.events.get(scene.id) else { continue };
             tick.settle.extend(report.outbox.iter().filter_map(|settle| unsettled(pool, *run, settle)));
             for extend in &report.extend {
-                let wanted = !self.extends.contains_key(&extend.pass) && is_worth(extend, scene);
+                let wanted =
+                    !self.extends.contains_key(&extend.pass) && is_worth(extend, scene.event, scene.now);
                 if wanted {
                     self.extends.insert(extend.pass, boot);
                     tick.extend.push(*extend);
                 }
             }
-            revoked.extend(report.revoke.iter().copied().filter(|pass| !pool.live().is_consumed(*pass)));
+            revoked.extend(report.revoke.iter().copied().filter(|revoke| is_worth_revoking(revoke, pool)));
         }
         tick.revoke = revoked.into_iter().collect();
     }
@@ -451,41 +452,6 @@ fn lottery_runs(lottery: Option<&LotteryState>, policy: &Policy, now: FleetTime)
 fn lottery(state: &LotteryState) -> Lottery {
     let seed = state.order.map(|_| state.seed);
     Lottery { bucket: state.bucket, commitment: state.commitment, order: state.order, seed }
-}
-
-/// What of a settlement the log does not have yet, if anything.
-fn unsettled(pool: &Pool, run: NodeRun, settle: &Settle) -> Option<Settle> {
-    let block = pool.block(settle.block)?;
-    if settle.run != run || block.is_closed(run) {
-        return None;
-    }
-    let is_new = |mint: &&crate::model::ledger::Mint| {
-        !block.is_settled(run, mint.number) && mint.weight.slots() <= block.remaining
-    };
-    let mints: Vec<_> = settle.mints.iter().filter(is_new).copied().collect();
-    let news = !mints.is_empty() || settle.closed.is_some();
-    news.then_some(Settle { block: settle.block, run, mints, closed: settle.closed })
-}
-
-/// What the log has of a settlement: a block that is gone or closed has nothing to come.
-fn acknowledge(pool: &Pool, run: NodeRun, settle: &Settle) -> Settled {
-    let block = pool.block(settle.block);
-    let closed = block.is_none_or(|block| block.is_closed(run));
-    let is_settled = |number: u32| closed || block.is_some_and(|block| block.is_settled(run, number));
-    let numbers = settle.mints.iter().map(|mint| mint.number).filter(|number| is_settled(*number)).collect();
-    Settled { block: settle.block, numbers, closed }
-}
-
-/// Whether a first use or renewal would change anything.
-fn is_worth(extend: &Extend, scene: &Scene<'_>) -> bool {
-    let (live, policy, now) = (scene.event.pool.live(), &scene.event.policy, scene.now);
-    if live.is_consumed(extend.pass) {
-        return false;
-    }
-    let Some(pass) = live.pass(extend.pass) else { return true };
-    let Some(claim) = pass.claim else { return true };
-    let wanted = now.after(policy.session_ttl).min(claim.started.after(policy.session_max));
-    wanted > pass.expires.after(policy.session_ttl / 20)
 }
 
 /// Whether the tick may free slots before it reserves some.

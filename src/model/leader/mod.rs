@@ -10,6 +10,7 @@ mod edges;
 mod event;
 mod gate;
 mod line;
+mod news;
 mod rows;
 mod share;
 mod table;

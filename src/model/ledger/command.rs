@@ -109,8 +109,8 @@ pub struct EventTick {
     pub settle: Vec<Settle>,
     /// First uses and renewals.
     pub extend: Vec<Extend>,
-    /// Sessions and tickets that ended: the visitor left, the operator or the origin ended it.
-    pub revoke: Vec<TicketId>,
+    /// Sessions and tickets that end before their time.
+    pub revoke: Vec<Revoke>,
     /// Slots of this term's blocks that were never handed to any run.
     pub returned: Vec<Returned>,
     /// Rows that changed.
@@ -151,6 +151,26 @@ impl EventTick {
             reserve: 0,
         }
     }
+}
+
+/// The end of a ticket, and of the session that it turned into, before its time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Revoke {
+    /// The ticket, which is the pass.
+    pub id: TicketId,
+    /// Who wants it.
+    pub why: RevokeReason,
+}
+
+/// Why a ticket or session ends before its time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum RevokeReason {
+    /// The visitor left.
+    Left,
+    /// The operator or the origin ended it.
+    Ended,
+    /// The pass was given on the spot and not presented in time; one in use by now stays.
+    Unpresented,
 }
 
 /// Slots of a block that the leader gives back itself.

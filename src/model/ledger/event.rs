@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::command::{ChangeKind, EventTick};
+use super::command::{ChangeKind, EventTick, Revoke, RevokeReason};
 use super::line::Line;
 use super::live::LiveChange;
 use super::log::{Decision, EventLog};
@@ -133,7 +133,8 @@ impl Event {
             }
             ChangeKind::EndPass(id) => {
                 let policy = Arc::clone(&self.policy);
-                self.pool.revoke(Entry { index, now, policy: &policy }, *id, changes);
+                let revoke = Revoke { id: *id, why: RevokeReason::Ended };
+                self.pool.revoke(Entry { index, now, policy: &policy }, revoke, changes);
                 Ok(self.applied(ChangeOutcome::Updated))
             }
             ChangeKind::Delete => {

@@ -38,6 +38,8 @@ pub enum LiveChange {
     /// The id is consumed: a used session ended, a second turn was missed, or it was revoked. Kept until the given
     /// time, after which no ticket of that id can be valid.
     Consumed(TicketId, FleetTime),
+    /// The id is consumed since its visitor left. Kept as long.
+    Left(TicketId, FleetTime),
 }
 
 /// The live set: cheap to clone, so that readers keep a version while a writer makes the next.
@@ -50,6 +52,8 @@ pub struct LiveSet {
     passes: rpds::HashTrieMapSync<TicketId, LivePass>,
     unclaimed_once: IdSet,
     consumed: IdSet,
+    /// Those of the consumed whose visitors left.
+    left: IdSet,
 }
 
 impl LiveSet {
@@ -72,6 +76,11 @@ impl LiveSet {
                 self.passes.remove_mut(&id);
                 self.consumed.insert(id, until);
             }
+            LiveChange::Left(id, until) => {
+                self.passes.remove_mut(&id);
+                self.consumed.insert(id, until);
+                self.left.insert(id, until);
+            }
         }
     }
 
@@ -91,6 +100,12 @@ impl LiveSet {
     #[must_use]
     pub fn is_unclaimed_once(&self, id: TicketId) -> bool {
         self.unclaimed_once.contains(id)
+    }
+
+    /// Whether the id is consumed because its visitor left.
+    #[must_use]
+    pub fn has_left(&self, id: TicketId) -> bool {
+        self.left.contains(id)
     }
 
     /// The live passes, in no order.
@@ -120,5 +135,6 @@ impl LiveSet {
     pub fn forget_before(&mut self, now: FleetTime) {
         self.unclaimed_once.forget_before(now);
         self.consumed.forget_before(now);
+        self.left.forget_before(now);
     }
 }

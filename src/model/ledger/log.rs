@@ -54,7 +54,7 @@ pub enum Decision {
         /// How many.
         slots: u32,
     },
-    /// So many sessions ended.
+    /// So many sessions and places ended otherwise than by time in the line.
     Ended(u32),
     /// The operator asked to call so many more.
     Admit(u32),

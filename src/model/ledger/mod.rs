@@ -18,7 +18,8 @@ mod tests;
 
 pub use block::Block;
 pub use command::{
-    Change, ChangeKind, Command, EventTick, Extend, Gate, KeyRecord, Mint, Returned, Row, Settle, Span, Tick,
+    Change, ChangeKind, Command, EventTick, Extend, Gate, KeyRecord, Mint, Returned, Revoke, RevokeReason,
+    Row, Settle, Span, Tick,
 };
 pub use event::{Event, EventOutcome};
 pub use keys::Keys;
@@ -28,4 +29,4 @@ pub use log::{Decision, EventLog, LogRecord};
 pub use outcome::{ChangeApplied, ChangeError, ChangeOutcome, Outcome, Registration, Step};
 pub use pool::{Pool, Reserved};
 pub use rate::RateCredit;
-pub use state::{RunState, State};
+pub use state::{RunState, SWEEP, State};

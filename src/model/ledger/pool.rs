@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use super::block::{Block, Settling};
-use super::command::{EventTick, Extend, Mint, Returned, Settle};
+use super::command::{EventTick, Extend, Mint, Returned, Revoke, RevokeReason, Settle};
 use super::live::{Claim, LiveChange, LivePass, LiveSet};
 use super::rate::RateCredit;
 use crate::model::ids::{BlockId, Coordinates, LogIndex, TicketId, Weight};
@@ -128,7 +128,7 @@ impl Pool {
     ) -> Option<Reserved> {
         tick.settle.iter().for_each(|settle| self.settle(entry, settle, changes));
         tick.extend.iter().for_each(|extend| self.extend(entry, extend, changes));
-        tick.revoke.iter().for_each(|id| self.revoke(entry, *id, changes));
+        tick.revoke.iter().for_each(|revoke| self.revoke(entry, *revoke, changes));
         tick.returned.iter().for_each(|returned| self.take_back(*returned));
         self.expire(entry, changes);
         self.release(entry.now, acknowledged);
@@ -197,16 +197,26 @@ impl Pool {
         self.put_live(entry, extend.pass, LivePass { expires, claim, ..shown }, changes);
     }
 
-    pub(super) fn revoke(&mut self, entry: Entry<'_>, id: TicketId, changes: &mut Vec<LiveChange>) {
+    pub(super) fn revoke(&mut self, entry: Entry<'_>, revoke: Revoke, changes: &mut Vec<LiveChange>) {
+        let Revoke { id, why } = revoke;
         if self.live.is_consumed(id) {
             return;
         }
-        if let Some(pass) = self.live.pass(id).copied() {
+        let pass = self.live.pass(id).copied();
+        if why == RevokeReason::Unpresented && pass.is_none_or(|pass| pass.claim.is_some()) {
+            return;
+        }
+        if let Some(pass) = pass {
             self.expiring.remove(&(pass.expires, id));
             self.live_slots -= pass.weight.slots();
             self.end(entry, id, pass.expires, pass.weight);
         }
-        self.record(entry, LiveChange::Consumed(id, entry.tickets_end()), changes);
+        let until = entry.tickets_end();
+        let change = match why {
+            RevokeReason::Left => LiveChange::Left(id, until),
+            RevokeReason::Ended | RevokeReason::Unpresented => LiveChange::Consumed(id, until),
+        };
+        self.record(entry, change, changes);
     }
 
     fn take_back(&mut self, returned: Returned) {
@@ -258,7 +268,8 @@ impl Pool {
     /// Ends every session: the event is gone.
     pub(super) fn end_all(&mut self, entry: Entry<'_>, changes: &mut Vec<LiveChange>) {
         let ids: Vec<_> = self.expiring.iter().map(|(_, id)| *id).collect();
-        ids.into_iter().for_each(|id| self.revoke(entry, id, changes));
+        let why = RevokeReason::Ended;
+        ids.into_iter().for_each(|id| self.revoke(entry, Revoke { id, why }, changes));
     }
 
     /// Moves on where no tick reaches it: its event is gone.

@@ -13,7 +13,7 @@ use super::outcome::{ChangeApplied, ChangeError, ChangeOutcome, Outcome, Registr
 use super::remains::Remains;
 use crate::model::ids::{EventId, LedgerEpoch, LineId, LogIndex, NodeRun, PoolId};
 use crate::model::policy::Policy;
-use crate::model::presence::{Missing, forgiven, merge_span};
+use crate::model::presence::{Missing, forgiven, merge_span, tickets_horizon};
 use crate::model::time::FleetTime;
 
 /// Everything that the control log decides. The same entries make the same state on every controller.
@@ -61,7 +61,7 @@ impl RunState {
 }
 
 /// How often what is over is looked for in the sets that keep ids.
-const SWEEP: Duration = Duration::from_secs(60);
+pub const SWEEP: Duration = Duration::from_secs(60);
 
 /// A silence of the log that proves that the fleet was away: the leader tells of the time every minute.
 const LEADERLESS: Duration = Duration::from_secs(120);
@@ -201,8 +201,7 @@ impl State {
         }
         let now = self.now;
         self.next_sweep = now.after(SWEEP);
-        // A ticket ages only while the fleet is there, so what is kept for tickets does too.
-        let horizon = now.before(forgiven(&self.spans, Missing::Everywhere, FleetTime(0), now));
+        let horizon = tickets_horizon(&self.spans, now);
         self.events.values_mut().for_each(|event| event.pool.forget_before(horizon));
         self.remains.retain(|_, remains| remains.outlives(now, horizon));
         self.keys.forget_before(index, now);

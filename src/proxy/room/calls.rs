@@ -118,13 +118,9 @@ impl<D: FrontDesk> Gate<D> {
     }
 
     /// Answers `DELETE …/ticket` and `POST …/leave`.
-    pub(super) fn leave(&self, visit: &Visit<'_>) -> Answer {
+    pub(super) async fn leave(&self, visit: &Visit<'_>) -> Answer {
         let shown = &visit.asked.shown;
-        let passes = shown.passes();
-        self.desk.leave(&visit.event, shown.ticket(), passes.first().copied());
-        for pass in passes.iter().skip(1) {
-            self.desk.leave(&visit.event, None, Some(pass));
-        }
+        self.desk.leave(&visit.event, shown.ticket(), &shown.passes()).await;
         let writer = visit.writer();
         let gone = [writer.no_ticket(), writer.no_pass(), writer.no_marker()];
         if visit.asked.accepted.preferred() == Format::Html {

@@ -91,7 +91,7 @@ impl<D: FrontDesk> Gate<D> {
             ("", &Method::GET | &Method::HEAD) => self.page(&visit).await,
             ("join", &Method::POST) => self.join(session, &visit).await,
             ("status", &Method::GET | &Method::HEAD) => self.status(&visit).await,
-            ("ticket", &Method::DELETE) | ("leave", &Method::POST) => self.leave(&visit),
+            ("ticket", &Method::DELETE) | ("leave", &Method::POST) => self.leave(&visit).await,
             ("challenge", &Method::GET | &Method::HEAD) => {
                 Answer::json(StatusCode::OK, &json!({ "kind": "none" }))
             }

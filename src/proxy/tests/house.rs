@@ -131,8 +131,8 @@ impl FrontDesk for Script {
         if ticket == "seat" { StatusAnswer::Invalid } else { self.status.clone() }
     }
 
-    fn leave(&self, _: &EventId, ticket: Option<&str>, pass: Option<&str>) {
-        self.note(format!("leave {ticket:?} {pass:?}"));
+    async fn leave(&self, _: &EventId, ticket: Option<&str>, passes: &[&str]) {
+        self.note(format!("leave {ticket:?} {passes:?}"));
     }
 
     async fn check_pass(&self, _: &EventId, tokens: &[&str], activity: Activity) -> PassAnswer {

@@ -38,7 +38,7 @@ enum Happening {
         run: u16,
     },
     Use(usize),
-    Revoke(usize),
+    Revoke(usize, RevokeReason),
     /// Every edge has acknowledged everything up to so many entries ago.
     Acknowledge {
         behind: u64,
@@ -50,6 +50,10 @@ enum Happening {
     },
     /// The event is deleted and made anew.
     Recreate,
+}
+
+fn why() -> impl Strategy<Value = RevokeReason> {
+    prop_oneof![Just(RevokeReason::Left), Just(RevokeReason::Ended), Just(RevokeReason::Unpresented)]
 }
 
 fn happening() -> impl Strategy<Value = Happening> {
@@ -64,7 +68,7 @@ fn happening() -> impl Strategy<Value = Happening> {
         3 => (0_usize..60).prop_map(Happening::LateReport),
         4 => run.clone().prop_map(|run| Happening::Close { run }),
         6 => (0_usize..60).prop_map(Happening::Use),
-        3 => (0_usize..60).prop_map(Happening::Revoke),
+        3 => (0_usize..60, why()).prop_map(|(which, why)| Happening::Revoke(which, why)),
         6 => (0_u64..6).prop_map(|behind| Happening::Acknowledge { behind }),
         1 => (1_u32..CAPACITY + 4).prop_map(Happening::Capacity),
         1 => run.prop_map(|run| Happening::Restart { run }),
@@ -170,9 +174,9 @@ impl Fleet {
                 let extend = Extend { pass, at, expires, weight: Weight::ONE };
                 self.tick(|tick| tick.extend.push(extend));
             }
-            Happening::Revoke(which) => {
+            Happening::Revoke(which, why) => {
                 let Some(pass) = pick(&self.tokens, which).map(|token| token.pass) else { return };
-                self.tick(|tick| tick.revoke.push(pass));
+                self.tick(|tick| tick.revoke.push(Revoke { id: pass, why }));
             }
             Happening::Acknowledge { behind } => {
                 let index = LogIndex(self.ledger.state.index.0.saturating_sub(behind));
@@ -276,7 +280,7 @@ impl Fleet {
                         *granted = pass.expires;
                     }
                 }
-                LiveChange::Consumed(id, _) => {
+                LiveChange::Consumed(id, _) | LiveChange::Left(id, _) => {
                     self.consumed.entry(id).or_insert(outcome.index);
                 }
                 LiveChange::Unclaimed(..) => {}

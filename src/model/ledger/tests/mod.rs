@@ -145,6 +145,10 @@ impl Ledger {
     }
 }
 
+fn ended(id: TicketId) -> Revoke {
+    Revoke { id, why: RevokeReason::Ended }
+}
+
 fn reserved(outcome: &Outcome) -> Option<Reserved> {
     outcome.steps.iter().find_map(|step| match step {
         Step::Ticked(events) => events.iter().find_map(|event| event.reserved),

@@ -46,7 +46,7 @@ fn a_heavier_pass_takes_its_weight_in_slots() {
     let closing = settle(block, &[heavy], Some(8));
     ledger.tick(|tick| tick.settle.push(closing));
     assert_eq!(ledger.occupied(), 3);
-    ledger.tick(|tick| tick.revoke.push(id(1)));
+    ledger.tick(|tick| tick.revoke.push(ended(id(1))));
     ledger.acknowledged_tick(ledger.state.index, |_| {});
     assert_eq!(ledger.occupied(), 0);
 }
@@ -107,7 +107,7 @@ fn a_use_is_refused_and_changes_nothing_where_the_pass_cannot_be_live() {
     ledger.mint(block, 1, id(1));
     let of_another = first_use(block, 1, id(2), expires);
     let of_no_block = first_use(BlockId(99), 1, id(3), expires);
-    ledger.tick(|tick| tick.revoke.push(id(4)));
+    ledger.tick(|tick| tick.revoke.push(ended(id(4))));
     let revoked = first_use(block, 4, id(4), expires);
     for refused in [of_another, of_no_block, revoked] {
         assert_eq!(ledger.extend(refused).live, [], "{refused:?}");
@@ -160,7 +160,7 @@ fn an_ended_slot_is_free_when_every_edge_has_heard_or_nobody_can_honour_it() {
         let mut ledger = Ledger::small();
         let block = ledger.block(1);
         ledger.mint(block, 1, id(1));
-        ledger.tick(|tick| tick.revoke.push(id(1)));
+        ledger.tick(|tick| tick.revoke.push(ended(id(1))));
         let ended = ledger.state.index;
         ledger.wait(19_000);
         ledger.acknowledged_tick(LogIndex(ended.0 - 1), |_| {});
@@ -199,7 +199,7 @@ fn a_revocation_is_kept_after_its_slot_is_free() {
     let block = ledger.block(1);
     ledger.mint(block, 1, id(1));
     ledger.extend(first_use(block, 1, id(1), FleetTime(START + 20_000)));
-    ledger.tick(|tick| tick.revoke.push(id(1)));
+    ledger.tick(|tick| tick.revoke.push(ended(id(1))));
     ledger.acknowledged_tick(ledger.state.index, |_| {});
     assert_eq!(ledger.occupied(), 0);
     for _ in 0..24 * 60 {
@@ -220,7 +220,7 @@ fn a_pass_revoked_before_its_mint_is_known_holds_one_slot_and_is_never_live() {
     let mut ledger = Ledger::small();
     let block = ledger.block(1);
     let settle = settle(block, &[ledger.minted(1, id(1))], Some(1));
-    ledger.tick(|tick| tick.revoke.push(id(1)));
+    ledger.tick(|tick| tick.revoke.push(ended(id(1))));
     assert_eq!(ledger.occupied(), 1, "in its block");
     ledger.tick(|tick| tick.settle.push(settle));
     assert_eq!((ledger.occupied(), ledger.live().len()), (1, 0));
@@ -276,7 +276,7 @@ fn lowering_capacity_evicts_nobody_and_admits_nobody_until_there_is_room() {
     ledger.wait(5_000);
     assert_eq!(ledger.reserve(4), None);
     assert_eq!(ledger.live().len(), 6);
-    ledger.tick(|tick| tick.revoke.extend([id(1), id(2)]));
+    ledger.tick(|tick| tick.revoke.extend([id(1), id(2)].map(ended)));
     let heard = ledger.state.index;
     let freed = ledger.acknowledged_tick(heard, |tick| tick.reserve = 4);
     assert_eq!(reserved(&freed).map(|reserved| reserved.slots), Some(1));
@@ -288,6 +288,32 @@ fn an_identity_is_consumed_like_any_other_id() {
     let identity = TicketId { node: 0, generation: 9, sequence: 1 << 47 };
     let block = ledger.block(1);
     ledger.mint(block, 1, identity);
-    ledger.tick(|tick| tick.revoke.push(identity));
+    ledger.tick(|tick| tick.revoke.push(ended(identity)));
     assert!(ledger.live().is_consumed(identity) && ledger.live().pass(identity).is_none());
+}
+
+#[test]
+fn who_left_is_consumed_and_the_set_says_why() {
+    let mut ledger = Ledger::small();
+    let block = ledger.block(2);
+    ledger.mint(block, 1, id(1));
+    let left = [id(1), id(2)].map(|id| Revoke { id, why: RevokeReason::Left });
+    ledger.tick(|tick| tick.revoke.extend(left));
+    ledger.tick(|tick| tick.revoke.push(ended(id(3))));
+    assert!([1, 2, 3].iter().all(|n| ledger.live().is_consumed(id(*n))));
+    assert_eq!([1, 2, 3].map(|n| ledger.live().has_left(id(n))), [true, true, false]);
+    let again = ledger.tick(|tick| tick.revoke.push(Revoke { id: id(3), why: RevokeReason::Left }));
+    assert!(again.live.is_empty() && !ledger.live().has_left(id(3)), "it was over before");
+}
+
+#[test]
+fn what_was_not_presented_in_time_ends_unless_it_is_in_use_by_now() {
+    let mut ledger = Ledger::small();
+    let block = ledger.block(2);
+    (1..=2).for_each(|n| drop(ledger.mint(block, n, id(n.into()))));
+    ledger.extend(first_use(block, 2, id(2), ledger.minted(2, id(2)).expires));
+    let late = [1, 2, 3].map(|n| Revoke { id: id(n), why: RevokeReason::Unpresented });
+    ledger.tick(|tick| tick.revoke.extend(late));
+    assert!(ledger.live().is_consumed(id(1)));
+    assert!(ledger.live().pass(id(2)).is_some() && !ledger.live().is_consumed(id(3)));
 }

@@ -106,7 +106,7 @@ fn overlapping_spans_are_kept_as_one_until_no_ticket_can_ask() {
 #[test]
 fn consumed_ids_and_spans_outlast_an_absence_as_tickets_do() {
     let mut ledger = Ledger::small();
-    ledger.tick(|tick| tick.revoke.push(id(1)));
+    ledger.tick(|tick| tick.revoke.push(ended(id(1))));
     let week = 7 * 24 * 3600 * 1000;
     for _ in 0..2 {
         ledger.wait(week);
