@@ -2,17 +2,24 @@
 
 use serde_json::{Value, json};
 
+use super::acknowledged::Acknowledged;
 use crate::model::ids::{EventId, LogIndex, TicketId};
 use crate::model::ledger::{Event, State};
 
-/// An event: its policy as stated, and what the log counts.
-pub(super) fn event(state: &State, id: &EventId, event: &Event) -> Value {
+/// An event: its policy as stated and as it is in force, and what the log counts.
+pub(super) fn event(state: &State, id: &EventId, event: &Event, acknowledged: &Acknowledged) -> Value {
     let (pool, line, policy) = (&event.pool, &event.line, &event.policy);
     let occupied = pool.occupied();
     json!({
         "id": id,
         "version": event.version,
         "policy": event.fields.to_map(),
+        "effective": policy.effective(),
+        "in_effect": {
+            "index": event.changed,
+            "nodes": acknowledged.count(state.runs.keys(), event.changed),
+            "of": state.runs.len(),
+        },
         "warnings": policy.warnings(),
         "index": state.index,
         "now_ms": state.now.0,

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, MissedTickBehavior};
 
+use super::acknowledged::Acknowledged;
 use super::queue::{Queue, Request};
 use super::raft::{Log, LogFailure};
 use super::stop::Stop;
@@ -33,18 +34,25 @@ pub(super) enum Ended {
 }
 
 /// Leads on an open log until the node stops or the log fails.
-pub(super) async fn lead(log: &Log, desk: &Desk, clock: Clock, queue: &mut Queue, stop: &Stop) -> Ended {
-    match Lead::begin(log, desk, clock).await {
+pub(super) async fn lead(post: Post<'_>, queue: &mut Queue, stop: &Stop) -> Ended {
+    match Lead::begin(post).await {
         Ok(Some(mut lead)) => lead.run(queue, stop).await,
         Ok(None) => Ended::Outdated,
         Err(failure) => Ended::Failed(failure),
     }
 }
 
+/// What a leader leads with.
+#[derive(Clone, Copy)]
+pub(super) struct Post<'a> {
+    pub(super) log: &'a Log,
+    pub(super) desk: &'a Desk,
+    pub(super) clock: Clock,
+    pub(super) acknowledged: &'a Acknowledged,
+}
+
 struct Lead<'a> {
-    log: &'a Log,
-    desk: &'a Desk,
-    clock: Clock,
+    post: Post<'a>,
     fleet: FleetClock,
     leader: Leader,
     wall_ahead: i128,
@@ -52,7 +60,8 @@ struct Lead<'a> {
 
 impl<'a> Lead<'a> {
     /// Founds the ledger if it is new, registers this run, and takes the lead; `None`: the run is outdated.
-    async fn begin(log: &'a Log, desk: &'a Desk, clock: Clock) -> Result<Option<Self>, LogFailure> {
+    async fn begin(post: Post<'a>) -> Result<Option<Self>, LogFailure> {
+        let Post { log, desk, clock, .. } = post;
         let (committed, founded, registered) = log
             .state()
             .read(|state| (state.now, state.epoch.is_some(), state.runs.contains_key(&desk.run())));
@@ -74,7 +83,7 @@ impl<'a> Lead<'a> {
         }
         let leader = log.state().read(|state| Leader::begin(log.term(), state, now, clock.boot()));
         let wall_ahead = wall_ahead(&clock);
-        Ok(Some(Self { log, desk, clock, fleet, leader, wall_ahead }))
+        Ok(Some(Self { post, fleet, leader, wall_ahead }))
     }
 
     async fn run(&mut self, queue: &mut Queue, stop: &Stop) -> Ended {
@@ -84,7 +93,7 @@ impl<'a> Lead<'a> {
         loop {
             let first = tokio::select! {
                 _ = ticks.tick() => None,
-                () = self.desk.report_wanted().notified() => {
+                () = self.post.desk.report_wanted().notified() => {
                     tokio::time::sleep_until(last + URGENT_GAP).await;
                     None
                 }
@@ -93,14 +102,14 @@ impl<'a> Lead<'a> {
             };
             last = Instant::now();
             self.watch_for_suspends();
-            let stage = self.desk.stage();
+            let stage = self.post.desk.stage();
             if let Err(failure) = self.turn(queue, first).await {
                 return Ended::Failed(failure);
             }
             match stage {
-                EdgeStage::Draining if self.desk.is_settled() => {
-                    self.desk.set_stage(EdgeStage::Gone);
-                    self.desk.report_wanted().notify_one();
+                EdgeStage::Draining if self.post.desk.is_settled() => {
+                    self.post.desk.set_stage(EdgeStage::Gone);
+                    self.post.desk.report_wanted().notify_one();
                 }
                 EdgeStage::Gone => stop.note_drained(),
                 EdgeStage::Serving | EdgeStage::Draining => {}
@@ -110,15 +119,16 @@ impl<'a> Lead<'a> {
 
     /// One turn: report, plan, commit if there is anything to commit, pulse.
     async fn turn(&mut self, queue: &mut Queue, first: Option<Request>) -> Result<(), LogFailure> {
-        let state = self.log.state();
+        let state = self.post.log.state();
         let (now, boot) = self.read_clock();
-        self.leader.take(self.desk.report(), boot);
+        self.leader.take(self.post.desk.report(), boot);
+        self.post.acknowledged.hear(self.leader.acknowledgements());
         let tick = state.read(|state| self.leader.plan(state, now, boot));
         if let Some(entry) = queue.gather(first, tick) {
             let (command, answers) = entry.split();
-            match self.log.write(command).await {
+            match self.post.log.write(command).await {
                 Ok(outcome) => {
-                    let boot = self.clock.boot();
+                    let boot = self.post.clock.boot();
                     state.read(|state| self.leader.applied(state, &outcome, boot));
                     answers.applied(&outcome);
                 }
@@ -129,22 +139,22 @@ impl<'a> Lead<'a> {
             }
         }
         let (now, boot) = self.read_clock();
-        let pulse = state.read(|state| self.leader.pulse(state, self.desk.run(), now, boot));
-        self.desk.take(pulse);
+        let pulse = state.read(|state| self.leader.pulse(state, self.post.desk.run(), now, boot));
+        self.post.desk.take(pulse);
         Ok(())
     }
 
     fn read_clock(&mut self) -> (FleetTime, BootTime) {
-        let boot = self.clock.boot();
-        (self.fleet.read(boot, self.clock.wall()), boot)
+        let boot = self.post.clock.boot();
+        (self.fleet.read(boot, self.post.clock.wall()), boot)
     }
 
     /// After a suspend nobody knows whether what was granted before is still ours.
     fn watch_for_suspends(&mut self) {
-        let wall_ahead = wall_ahead(&self.clock);
+        let wall_ahead = wall_ahead(&self.post.clock);
         if (wall_ahead - self.wall_ahead).unsigned_abs() > u128::from(as_millis(SUSPENDED)) {
             tracing::warn!("the machine was suspended, or its clock was set: unspent slots are given up");
-            self.desk.drop_slots();
+            self.post.desk.drop_slots();
         }
         self.wall_ahead = wall_ahead;
     }

@@ -1,5 +1,6 @@
 //! The control log: openraft over one redb file, and the loop that leads.
 
+mod acknowledged;
 mod describe;
 mod lead;
 mod port;

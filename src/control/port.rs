@@ -7,6 +7,7 @@ use arc_swap::ArcSwap;
 use async_trait::async_trait;
 use serde_json::Value;
 
+use super::acknowledged::Acknowledged;
 use super::describe;
 use super::lead::new_key;
 use super::queue::{Answer, Asking};
@@ -24,12 +25,18 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub struct ControlLog {
     asking: Asking,
     state: Arc<ArcSwap<SharedState>>,
+    acknowledged: Acknowledged,
     clock: Clock,
 }
 
 impl ControlLog {
-    pub(super) fn new(asking: Asking, state: Arc<ArcSwap<SharedState>>, clock: Clock) -> Self {
-        Self { asking, state, clock }
+    pub(super) fn new(
+        asking: Asking,
+        state: Arc<ArcSwap<SharedState>>,
+        acknowledged: Acknowledged,
+        clock: Clock,
+    ) -> Self {
+        Self { asking, state, acknowledged, clock }
     }
 
     async fn put(&self, command: Command) -> Result<(LogIndex, Step), ControlError> {
@@ -82,12 +89,14 @@ impl ControlPort for ControlLog {
     }
 
     async fn describe(&self, event: EventId) -> Result<Value, ControlError> {
-        self.event(&event, |state, found| describe::event(state, &event, found))
+        self.event(&event, |state, found| describe::event(state, &event, found, &self.acknowledged))
     }
 
     async fn list(&self) -> Result<Vec<Value>, ControlError> {
-        Ok(self
-            .read(|state| state.events.iter().map(|(id, event)| describe::event(state, id, event)).collect()))
+        Ok(self.read(|state| {
+            let described = |(id, event)| describe::event(state, id, event, &self.acknowledged);
+            state.events.iter().map(described).collect()
+        }))
     }
 
     async fn event_log(

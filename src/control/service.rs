@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 
-use super::lead::{Ended, lead};
+use super::acknowledged::Acknowledged;
+use super::lead::{Ended, Post, lead};
 use super::port::ControlLog;
 use super::queue::{Queue, queue};
 use super::raft::Log;
@@ -78,10 +79,11 @@ pub(super) fn start(
     let (asking, queue) = queue();
     let stop = Arc::new(Stop::new());
     let state = Arc::new(ArcSwap::from_pointee(SharedState::default()));
-    let log = Arc::new(ControlLog::new(asking, Arc::clone(&state), clock));
+    let acknowledged = Acknowledged::default();
+    let log = Arc::new(ControlLog::new(asking, Arc::clone(&state), acknowledged.clone(), clock));
     desk.set_control(Arc::clone(&log) as _);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let service = Service { desk, clock, queue, stop: Arc::clone(&stop), state };
+    let service = Service { desk, clock, queue, stop: Arc::clone(&stop), state, acknowledged };
     let thread = std::thread::Builder::new()
         .name("control".to_owned())
         .spawn(move || runtime.block_on(service.run(storage, reopen)))?;
@@ -135,6 +137,7 @@ struct Service {
     queue: Queue,
     stop: Arc<Stop>,
     state: Arc<ArcSwap<SharedState>>,
+    acknowledged: Acknowledged,
 }
 
 impl Service {
@@ -160,7 +163,13 @@ impl Service {
                         tracing::info!("the control log works again");
                     }
                     (said, wait) = (false, RETRY);
-                    let ended = lead(&log, &self.desk, self.clock, &mut self.queue, &self.stop).await;
+                    let post = Post {
+                        log: &log,
+                        desk: &self.desk,
+                        clock: self.clock,
+                        acknowledged: &self.acknowledged,
+                    };
+                    let ended = lead(post, &mut self.queue, &self.stop).await;
                     log.stop().await;
                     match ended {
                         Ended::Stopped => return,

@@ -117,6 +117,30 @@ async fn a_node_founds_itself_and_takes_changes() {
 }
 
 #[tokio::test]
+async fn an_event_is_told_with_every_field_in_force_and_on_how_many_nodes_its_last_change_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let (desk, running) = started(dir.path());
+    fresh(&desk).await;
+    let log = desk.control().unwrap();
+    log.change(event(), ChangeKind::Put(fields(10)), None).await.unwrap();
+    let changed = log.change(event(), ChangeKind::Admit(3), None).await.unwrap();
+    let mut told = log.describe(event()).await.unwrap();
+    assert_eq!(told["in_effect"]["index"], changed.index.0);
+    for _ in 0..500 {
+        if told["in_effect"]["nodes"] == 1 {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        told = log.describe(event()).await.unwrap();
+    }
+    assert_eq!((&told["in_effect"]["nodes"], &told["in_effect"]["of"]), (&1.into(), &1.into()));
+    let (stated, effective) = (&told["policy"], &told["effective"]);
+    assert_eq!((&effective["capacity"], &effective["session_ttl_s"]), (&10.into(), &600.into()));
+    assert!(stated.get("session_ttl_s").is_none(), "nobody stated it");
+    running.stop();
+}
+
+#[tokio::test]
 async fn a_restart_with_the_same_file_keeps_a_live_change() {
     let dir = tempfile::tempdir().unwrap();
     let submit = || ChangeKind::Submit(Submission { controller: NODE, fields: fields(10) });

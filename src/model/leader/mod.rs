@@ -168,6 +168,11 @@ impl Leader {
         }
     }
 
+    /// How far in the log each edge's knowledge reached when it reported last.
+    pub fn acknowledgements(&self) -> impl Iterator<Item = (NodeRun, LogIndex)> {
+        self.edges.iter().map(|(run, edge)| (*run, edge.live_index))
+    }
+
     /// The edges that were heard lately.
     #[must_use]
     pub fn heard(&self, boot: BootTime) -> Vec<NodeRun> {

@@ -21,6 +21,8 @@ use crate::model::time::FleetTime;
 pub struct Event {
     /// The log index of the last change of its policy: the ETag.
     pub version: u64,
+    /// The log index of the last change that an operator or a file made.
+    pub changed: LogIndex,
     /// The fields that make the policy.
     pub fields: Fields,
     /// The policy.
@@ -61,6 +63,7 @@ impl Event {
     ) -> Self {
         let mut event = Self {
             version: index.0,
+            changed: index,
             fields,
             policy: Arc::new(policy),
             submissions: Submissions::default(),

@@ -169,6 +169,9 @@ impl State {
         let mut changes = Vec::new();
         let applied = event.change(outcome.index, self.now, &change.kind, change.entropy, &mut changes);
         keep(outcome, &change.event, changes);
+        if matches!(&applied, Ok(applied) if applied.outcome != ChangeOutcome::Unchanged) {
+            event.changed = outcome.index;
+        }
         let deleted = matches!(&applied, Ok(ChangeApplied { outcome: ChangeOutcome::Deleted, .. }));
         if let Some(event) = deleted.then(|| self.events.remove(&change.event)).flatten() {
             self.remains.insert(change.event.clone(), Remains::of(event, self.now));

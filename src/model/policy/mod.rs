@@ -1,5 +1,6 @@
 //! The policy of an event: what an operator may set, in the units that the names say.
 
+mod effective;
 mod fields;
 mod merge;
 mod parse;

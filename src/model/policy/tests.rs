@@ -84,3 +84,35 @@ fn a_policy_that_matches_nothing_warns() {
     let policy = Policy::from_fields(&fields(json!({"capacity": 1, "max_admit_per_sec": 1}))).unwrap();
     assert!(policy.warnings().iter().any(|warning| warning.contains("`match`")));
 }
+
+#[test]
+fn the_fields_in_effect_are_all_there_are_and_make_the_same_policy() {
+    let least = json!({ "capacity": 5, "max_admit_per_sec": 2, "ordering": "fifo" });
+    let all = json!({
+        "match": [{ "host": "*.example.com", "path": "/buy" }, { "path": "/" }], "origin": "shop",
+        "capacity": 5, "max_admit_per_sec": 2, "ordering": "random", "bucket_seconds": 7, "session_ttl_s": 8,
+        "session_max_s": 9, "pass_claim_s": 10, "claim_hold_s": 11, "heartbeat_ttl_s": 12, "ticket_max_s": 61,
+        "queue_limit": 13, "mode": "observe", "inventory": 14, "paused": true, "renew_on": "navigation",
+        "schedule": {
+            "prequeue_at": "2027-01-01T00:00:00Z", "opens_at": "2027-01-01T10:00:00.250+01:00",
+            "closes_at": "2027-01-02T00:00:00Z", "opening_bucket_seconds": 30,
+        },
+        "challenge": { "kind": "none" }, "message": "Soon.",
+        "bypass": [
+            { "path": "/healthz" },
+            { "methods": ["post"], "header": { "name": "X-Pay", "value": "1" }, "cookie": { "name": "staff" },
+              "networks": ["203.0.113.0/24", "2001:db8::1"], "count": true },
+        ],
+        "cookie": { "domain": "example.com", "same_site": "none", "partitioned": true },
+    });
+    for stated in [least, all] {
+        let policy = Policy::from_fields(&fields(stated.clone())).unwrap();
+        let effective = policy.effective();
+        assert_eq!(Policy::from_fields(&Fields::from(effective.clone())), Ok(policy));
+        let told: Vec<_> = effective.keys().collect();
+        let mut faults = Policy::from_fields(&fields(json!({ "no_such": 1 }))).unwrap_err();
+        let known = faults.pop().unwrap().problem;
+        let known = known.strip_prefix("unknown key; known are ").unwrap();
+        assert!(known.split(", ").all(|name| told.contains(&&name.to_owned())), "{known}: {told:?}");
+    }
+}
