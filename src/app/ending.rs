@@ -51,18 +51,28 @@ impl Failure {
 impl Ending {
     /// Lets nobody new in, and waits until everything promised is in the log.
     async fn drain(&self) -> ShutdownSignal {
-        tracing::info!("the node drains: it admits nobody new, and ends once the log knows all it promised");
+        let in_flight = self.reloader.gate.in_flight();
+        tracing::info!(
+            in_flight,
+            "the node drains: it admits nobody new, and ends once the log knows all it promised"
+        );
         self.lifecycle.drain();
         self.desk.set_stage(EdgeStage::Draining);
         self.desk.report_wanted().notify_one();
-        tokio::select! {
+        let ending = tokio::select! {
             () = self.drained.wait() => ShutdownSignal::GracefulTerminate,
             () = tokio::time::sleep(LONGEST_DRAIN) => {
                 tracing::warn!("the log did not take all in time: slots come back when their passes would end");
                 ShutdownSignal::GracefulTerminate
             }
             () = self.quit() => ShutdownSignal::FastShutdown,
-        }
+        };
+        let in_flight = self.reloader.gate.in_flight();
+        tracing::info!(
+            in_flight,
+            "the node has drained: its listeners close, and requests under way have a moment to end"
+        );
+        ending
     }
 
     async fn quit(&self) {

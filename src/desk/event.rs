@@ -11,6 +11,7 @@ use arc_swap::ArcSwap;
 use super::askers::Askers;
 use super::counts::Counts;
 use super::minute::Minute;
+use super::watchers::Watchers;
 use crate::model::edge::{Contact, ExpressRecord, Phase, Scene};
 use crate::model::exchange::{EventPulse, EventReport, LiveUpdate};
 use crate::model::grant::EdgeSlots;
@@ -41,6 +42,7 @@ pub(super) struct EventDesk {
     slots: Mutex<Slots>,
     seats: Mutex<Seats>,
     pub(super) express: Mutex<Express>,
+    pub(super) watchers: Watchers,
     pub(super) held: AtomicU32,
     /// When somebody last wanted a bucket to be keyed by, in milliseconds of the boot clock; 0: nobody does.
     bucket_wanted: AtomicU64,
@@ -143,6 +145,7 @@ impl EventDesk {
             slots: Mutex::new(slots),
             seats: Mutex::default(),
             express: Mutex::default(),
+            watchers: Watchers::default(),
             held: AtomicU32::new(0),
             bucket_wanted: AtomicU64::new(0),
             line_begun: AtomicU64::new(0),
@@ -164,6 +167,7 @@ impl EventDesk {
         let Frame { index, echo, now, horizon } = frame;
         let known = self.view.load_full();
         let update = std::mem::replace(&mut pulse.live, LiveUpdate::Changes(Vec::new()));
+        let ended = update.ended();
         let mut live = update.applied_to(&known.live, index);
         if let Some(horizon) = horizon {
             live.forget_before(horizon);
@@ -194,6 +198,11 @@ impl EventDesk {
             slots.edge.take(grant, echo);
         }
         slots.edge.expire(now);
+        drop(slots);
+        match ended {
+            Some(ended) => self.watchers.wake(&ended),
+            None => self.watchers.wake_all(),
+        }
     }
 
     /// This event's part of the next report.

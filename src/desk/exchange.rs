@@ -111,7 +111,9 @@ impl Desk {
             return;
         }
         self.routes.store(Arc::new(route_table(&events)));
+        let gone: Vec<_> = known.iter().filter(|(id, _)| !events.contains_key(*id)).collect();
         self.events.store(Arc::new(events));
+        gone.iter().for_each(|(_, event)| event.watchers.wake_all());
     }
 
     /// Drops what is unspent: the machine was suspended, and what was granted before is not known to be ours.

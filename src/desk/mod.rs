@@ -18,6 +18,7 @@ mod minute;
 mod pass;
 mod seen;
 mod status;
+mod watchers;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};

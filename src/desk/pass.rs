@@ -4,7 +4,7 @@ use std::sync::PoisonError;
 use std::time::Duration;
 
 use super::admit::PATIENCE;
-use super::event::{EventDesk, View};
+use super::event::EventDesk;
 use super::{Activity, Desk, PassAnswer, RenewalUrgency};
 use crate::model::edge::{Contact, Honour, Provenance, honour};
 use crate::model::ids::{EventId, LogIndex, TicketId};
@@ -135,46 +135,74 @@ impl Desk {
         }
     }
 
-    /// Ends when the pass does; meanwhile it counts as activity, as an open WebSocket does.
-    pub async fn pass_ended(&self, event: &EventId, id: TicketId) {
+    /// Ends when the pass does; meanwhile it counts as activity, as an open WebSocket does. `expires` is when it ends by
+    /// the token that opened: it counts while this node is cut off and knows no better.
+    pub async fn pass_ended(&self, event: &EventId, id: TicketId, expires: FleetTime) {
         let mut pulses = self.pulses.subscribe();
         loop {
             let Some(event) = self.event_desk(event) else { return };
-            let now = self.now();
-            let Some(rest) = self.rest_of(&event, &event.view(), id, now) else { return };
-            // Its end may also come early, by a revocation, which only a pulse can tell.
-            let wait = rest.min(Duration::from_secs(1));
-            let _ = tokio::time::timeout(wait, pulses.changed()).await;
+            let watcher = event.watchers.watch(id);
+            let told = watcher.told();
+            match self.tenure(&event, id, expires) {
+                Tenure::Over => return,
+                Tenure::Known(look) => drop(tokio::time::timeout(look, told).await),
+                Tenure::Believed(look) => drop(tokio::time::timeout(look, pulses.changed()).await),
+            }
         }
     }
 
-    /// How long a pass lasts still, renewed if that is due; `None`: it is over.
-    fn rest_of(&self, event: &EventDesk, view: &View, id: TicketId, now: FleetTime) -> Option<Duration> {
-        if view.live.is_consumed(id) {
-            return None;
-        }
-        let newer;
-        let live = match view.live.pass(id) {
-            Some(live) => live,
-            None => {
-                if let Some(minted) = event.slots().edge.minted(id) {
-                    return (now < minted.expires).then(|| minted.expires.since(now));
-                }
-                // A pulse may have confirmed it since `view` was read.
-                newer = event.view();
-                newer.live.pass(id)?
+    /// How long a pass lasts still; renews it if that is due.
+    fn tenure(&self, event: &EventDesk, id: TicketId, expires: FleetTime) -> Tenure {
+        let (contact, now) = (self.contact(), self.now());
+        let mut view = event.view();
+        if view.live.pass(id).is_none() {
+            if let Some(minted) = event.slots().edge.minted(id) {
+                let rest = minted.expires.since(now);
+                return if rest.is_zero() { Tenure::Over } else { Tenure::Known(soon(rest)) };
             }
+            // A pulse may have confirmed it since.
+            view = event.view();
+        }
+        if view.live.is_consumed(id) {
+            return Tenure::Over;
+        }
+        let Some(live) = view.live.pass(id) else {
+            let rest = expires.since(now);
+            let told = contact == Contact::Fresh || rest.is_zero();
+            return if told { Tenure::Over } else { Tenure::Believed(soon(rest)) };
         };
         if now >= live.expires {
-            return None;
+            return Tenure::Over;
         }
-        if is_due(&view.pulse.policy, live, now) {
+        let (policy, rest) = (&view.pulse.policy, live.expires.since(now));
+        if is_due(policy, live, now) {
             let known = live.claim.map_or(LogIndex(0), |claim| claim.index);
             let extend = Extend { pass: id, at: live.at, expires: live.expires, weight: live.weight };
             event.slots().extend(extend, known, self.clock.boot());
+            return Tenure::Known(rest.min(RENEWED_WITHIN.max(rest / 10)));
         }
-        Some(live.expires.since(now))
+        let undue = if is_renewable(policy, live) { renewal_time(policy) } else { Duration::ZERO };
+        Tenure::Known(soon(rest.saturating_sub(undue)))
     }
+}
+
+/// How a pass stands that something open depends on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Tenure {
+    /// It is over.
+    Over,
+    /// It goes on, and its end will be told; to be looked at again after this.
+    Known(Duration),
+    /// It goes on by its signature alone; to be looked at again after this, and when the leader is heard.
+    Believed(Duration),
+}
+
+/// A renewal that was asked for is looked for after this.
+const RENEWED_WITHIN: Duration = Duration::from_secs(1);
+
+/// When to look at what is due in `rest`: a little before, since fleet time may run ahead of this node's clock.
+fn soon(rest: Duration) -> Duration {
+    if rest > Duration::from_secs(1) { rest * 9 / 10 } else { rest.max(Duration::from_millis(10)) }
 }
 
 fn counts_as_activity(policy: &Policy, activity: Activity) -> bool {
@@ -183,7 +211,15 @@ fn counts_as_activity(policy: &Policy, activity: Activity) -> bool {
 
 /// Whether less than two thirds of the idle time are left, and the ceiling of the session is not reached.
 fn is_due(policy: &Policy, live: &LivePass, now: FleetTime) -> bool {
-    let Some(claim) = live.claim else { return false };
-    let ceiling = claim.started.after(policy.session_max);
-    live.expires < ceiling && live.expires.since(now) < policy.session_ttl * 2 / 3
+    is_renewable(policy, live) && live.expires.since(now) < renewal_time(policy)
+}
+
+/// A session with less time left than this is renewed by activity.
+fn renewal_time(policy: &Policy) -> Duration {
+    policy.session_ttl * 2 / 3
+}
+
+/// Whether the session can be made longer by activity.
+fn is_renewable(policy: &Policy, live: &LivePass) -> bool {
+    live.claim.is_some_and(|claim| live.expires < claim.started.after(policy.session_max))
 }

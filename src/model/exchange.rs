@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::ids::{BlockId, EventId, LedgerEpoch, LineEpoch, LogIndex, NodeRun, Term, Weight};
+use super::ids::{BlockId, EventId, LedgerEpoch, LineEpoch, LogIndex, NodeRun, Term, TicketId, Weight};
 use super::ledger::{Extend, Gate, KeyRecord, LiveChange, LiveSet, Revoke, Settle, Span};
 use super::order::{BucketStart, OrderKey, SLICES};
 use super::policy::Policy;
@@ -232,6 +232,17 @@ pub enum LiveUpdate {
 }
 
 impl LiveUpdate {
+    /// The passes that it ends; `None`: it does not say.
+    #[must_use]
+    pub fn ended(&self) -> Option<Vec<TicketId>> {
+        let Self::Changes(changes) = self else { return None };
+        let ended = changes.iter().filter_map(|(_, change)| match change {
+            LiveChange::Live(..) => None,
+            LiveChange::Unclaimed(id, _) | LiveChange::Consumed(id, _) | LiveChange::Left(id, _) => Some(*id),
+        });
+        Some(ended.collect())
+    }
+
     /// The set that `known` becomes by an update that is true for `index`.
     #[must_use]
     pub fn applied_to(self, known: &LiveSet, index: LogIndex) -> LiveSet {

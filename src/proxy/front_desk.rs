@@ -58,8 +58,13 @@ pub trait FrontDesk: Send + Sync + 'static {
     /// Lets a newcomer in at once, if nobody waits and a slot is free.
     fn express(&self, event: &EventId, kind: ExpressKind) -> impl Future<Output = ExpressAnswer> + Send;
 
-    /// Returns when the pass is over; meanwhile its session counts as active.
-    fn pass_ended(&self, event: &EventId, id: TicketId) -> impl Future<Output = ()> + Send;
+    /// Returns when the pass is over, which by its token is at `expires`; meanwhile its session counts as active.
+    fn pass_ended(
+        &self,
+        event: &EventId,
+        id: TicketId,
+        expires: FleetTime,
+    ) -> impl Future<Output = ()> + Send;
 }
 
 impl FrontDesk for Desk {
@@ -103,7 +108,7 @@ impl FrontDesk for Desk {
         Self::express(self, event, kind).await
     }
 
-    async fn pass_ended(&self, event: &EventId, id: TicketId) {
-        Self::pass_ended(self, event, id).await;
+    async fn pass_ended(&self, event: &EventId, id: TicketId, expires: FleetTime) {
+        Self::pass_ended(self, event, id, expires).await;
     }
 }

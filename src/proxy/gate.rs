@@ -1,6 +1,7 @@
 //! Pingora's hooks.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -41,6 +42,7 @@ pub struct Gate<D> {
     pub(super) desk: Arc<D>,
     pub(super) counters: Arc<Counters>,
     pub(super) metrics: Arc<Metrics>,
+    in_flight: Arc<AtomicUsize>,
     clock: Clock,
     setup: Arc<ArcSwap<Setup>>,
 }
@@ -51,9 +53,26 @@ impl<D> Clone for Gate<D> {
             desk: Arc::clone(&self.desk),
             counters: Arc::clone(&self.counters),
             metrics: Arc::clone(&self.metrics),
+            in_flight: Arc::clone(&self.in_flight),
             clock: self.clock,
             setup: Arc::clone(&self.setup),
         }
+    }
+}
+
+/// One request under way.
+struct Flight(Arc<AtomicUsize>);
+
+impl Flight {
+    fn begin(all: &Arc<AtomicUsize>) -> Self {
+        all.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(all))
+    }
+}
+
+impl Drop for Flight {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -73,6 +92,8 @@ pub struct Passage {
     tries: usize,
     set_pass: Option<SetPass>,
     counted: Option<Counted>,
+    /// Counts the request while it is under way.
+    _flight: Option<Flight>,
     /// Ends the connection when the pass of an upgraded one ends; stops with the request.
     _watch: Option<front::Watch>,
 }
@@ -97,7 +118,8 @@ impl<D: FrontDesk> Gate<D> {
         clock: Clock,
     ) -> anyhow::Result<Self> {
         let setup = Arc::new(ArcSwap::from_pointee(Setup::new(settings)?));
-        Ok(Self { desk, counters: Arc::new(Counters::new()), metrics, clock, setup })
+        let (counters, in_flight) = (Arc::new(Counters::new()), Arc::default());
+        Ok(Self { desk, counters, metrics, in_flight, clock, setup })
     }
 
     /// Goes on with other settings; requests under way end by the old ones. Resolves names, so it may take a moment.
@@ -109,6 +131,12 @@ impl<D: FrontDesk> Gate<D> {
             self.setup.store(Arc::new(Setup::new(settings)?));
         }
         Ok(())
+    }
+
+    /// How many requests are under way, open WebSockets among them.
+    #[must_use]
+    pub fn in_flight(&self) -> usize {
+        self.in_flight.load(Ordering::Relaxed)
     }
 
     /// Resolves and probes origins, for ever.
@@ -145,7 +173,7 @@ impl<D: FrontDesk> ProxyHttp for Gate<D> {
     type CTX = Passage;
 
     fn new_ctx(&self) -> Passage {
-        Passage::default()
+        Passage { _flight: Some(Flight::begin(&self.in_flight)), ..Passage::default() }
     }
 
     async fn early_request_filter(&self, session: &mut Session, _: &mut Passage) -> pingora::Result<()> {

@@ -142,6 +142,8 @@ fn sigterm_ends_an_idle_node_well_and_sigint_ends_it_at_once() {
         let mut node = place.start();
         node.signal(signal);
         assert_eq!(node.end().code(), Some(0), "{signal}: {}", place.logged());
+        let told = place.logged().matches("in_flight").count();
+        assert_eq!(told, 2, "by SIGTERM, which came first, alone: {}", place.logged());
     }
 }
 

@@ -8,8 +8,10 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::{Attendance, ExpressAnswer, ExpressKind, JoinAnswer, PassAnswer, StatusAnswer};
-use crate::model::edge::{Ending, Phase};
-use crate::model::ledger::ChangeKind;
+use crate::model::edge::{Contact, Ending, Phase};
+use crate::model::ids::{LogIndex, TicketId};
+use crate::model::ledger::{ChangeKind, Claim, LivePass};
+use crate::model::time::FleetTime;
 use house::{House, Visitor};
 
 fn seconds(seconds: u64) -> Duration {
@@ -412,6 +414,56 @@ async fn a_full_line_and_a_closed_event_take_nobody() {
     house.patch(json!({ "mode": "closed" }));
     let answer = house.join(&mut Visitor::default()).await;
     assert!(matches!(answer, JoinAnswer::Refused(Phase::Closed)), "{answer:?}");
+}
+
+/// What an open WebSocket waits for.
+fn watch(house: &House, id: TicketId, expires: FleetTime) -> tokio::task::JoinHandle<()> {
+    let (desk, event) = (std::sync::Arc::clone(&house.desk), house.event.clone());
+    tokio::spawn(async move { desk.pass_ended(&event, id, expires).await })
+}
+
+#[tokio::test]
+async fn what_is_open_hears_of_the_end_of_its_pass_and_keeps_its_session_alive_until_then() {
+    let mut house = room_for_one();
+    let inside = house.enters().await;
+    let pass = inside.pass.clone().unwrap();
+    let PassAnswer::Valid { id, expires, .. } = house.shows(&pass).await else { panic!("not let through") };
+    house.pass(seconds(30));
+    let watch = watch(&house, id, expires);
+    for _ in 0..10 {
+        house.pass(seconds(1));
+        tokio::task::yield_now().await;
+    }
+    let live = house.state.events[&house.event].pool.live().pass(id).copied();
+    assert!(live.unwrap().expires > expires, "it counts as activity");
+    assert!(!watch.is_finished());
+    house.leaves(&inside).await;
+    tokio::time::timeout(seconds(20), watch).await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_pass_honoured_by_signature_alone_keeps_open_what_it_opened_until_the_leader_says_otherwise() {
+    let mut house = room_for_one();
+    let event = house.desk.event_desk(&house.event).unwrap();
+    let inside = house.enters().await.pass.unwrap();
+    house.is_let_through(&inside).await;
+    let known = *event.view().live.pass(inside.id).unwrap();
+    let claim = Claim { started: house.now(), index: LogIndex(house.state.index.0 + 50) };
+    let id = TicketId { sequence: 999, ..inside.id };
+    let unheard_of = LivePass { claim: Some(claim), ..known };
+    let pass = house.desk.issue_live(&event, id, &unheard_of).unwrap();
+    house.leads = false;
+    house.drift(seconds(30));
+    assert_eq!(house.desk.contact(), Contact::CutOff);
+    let PassAnswer::Valid { expires, .. } = house.shows(&pass).await else { panic!("not let through") };
+    let watch = watch(&house, id, expires);
+    for _ in 0..20 {
+        tokio::task::yield_now().await;
+    }
+    assert!(!watch.is_finished());
+    house.leads = true;
+    house.pass(seconds(1));
+    tokio::time::timeout(seconds(20), watch).await.unwrap().unwrap();
 }
 
 #[tokio::test]

@@ -14,7 +14,7 @@ use crate::metrics::RequestOutcome;
 use crate::model::ids::{EventId, TicketId};
 use crate::model::policy::{Mode, Policy};
 use crate::model::route::normalise_host;
-use crate::model::time::as_millis;
+use crate::model::time::{FleetTime, as_millis};
 use crate::page::{Notice, NoticePage};
 
 /// How long whoever is put off at the gate should wait before trying again.
@@ -57,8 +57,8 @@ impl Case<'_> {
     }
 
     /// The pass that opened.
-    pub(super) fn session(&self, id: TicketId) -> OpenSession {
-        OpenSession { event: self.event.clone(), id }
+    pub(super) fn session(&self, id: TicketId, expires: FleetTime) -> OpenSession {
+        OpenSession { event: self.event.clone(), id, expires }
     }
 
     /// Too many requests without a pass come from this address.

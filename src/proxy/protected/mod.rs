@@ -20,7 +20,6 @@ use super::gate::{Gate, Setup};
 use super::limits::Allowance;
 use crate::desk::{Activity, ExpressAnswer, ExpressKind, IssuedPass, PassAnswer, RenewalUrgency};
 use crate::metrics::{RequestOutcome, StrayOutcome};
-use crate::model::ids::TicketId;
 use crate::model::policy::Mode;
 use crate::model::route::{NormalPath, normalise};
 use crate::page::{Notice, NoticePage};
@@ -78,8 +77,10 @@ impl<D: FrontDesk> Gate<D> {
         let tokens = asked.shown.passes();
         if !tokens.is_empty() {
             match self.desk.check_pass(event, &tokens, activity_of(asked)).await {
-                PassAnswer::Valid { id, renewed, urgency, .. } => {
-                    return self.admit(case, id, renewed, urgency);
+                PassAnswer::Valid { id, expires, renewed, urgency } => {
+                    let set_pass = renewed.map(|pass| self.set_pass(case, &pass, urgency));
+                    let session = case.session(id, expires);
+                    return case.enter(RequestOutcome::Passed, set_pass, Some(session));
                 }
                 PassAnswer::Unavailable(_) if bypass == Bypass::Counted || policy.mode == Mode::Observe => {
                     return case.let_by();
@@ -105,23 +106,12 @@ impl<D: FrontDesk> Gate<D> {
                 // A pass that an address shares is no one visitor's to keep.
                 let keep = !matches!(kind, ExpressKind::PerAddress(_));
                 let set_pass = keep.then(|| self.set_pass(case, &pass, RenewalUrgency::Now));
-                case.enter(RequestOutcome::Expressed, set_pass, Some(case.session(pass.id)))
+                case.enter(RequestOutcome::Expressed, set_pass, Some(case.session(pass.id, pass.expires)))
             }
             _ if regardless => case.let_by(),
             ExpressAnswer::CookieCheck | ExpressAnswer::Line => case.put_off(),
             ExpressAnswer::Unavailable(after) => case.unavailable(after),
         }
-    }
-
-    fn admit(
-        &self,
-        case: &Case<'_>,
-        id: TicketId,
-        renewed: Option<IssuedPass>,
-        urgency: RenewalUrgency,
-    ) -> Ruling {
-        let set_pass = renewed.map(|pass| self.set_pass(case, &pass, urgency));
-        case.enter(RequestOutcome::Passed, set_pass, Some(case.session(id)))
     }
 
     fn set_pass(&self, case: &Case<'_>, pass: &IssuedPass, urgency: RenewalUrgency) -> SetPass {
@@ -138,7 +128,7 @@ impl<D: FrontDesk> Gate<D> {
     /// Ends the connection that this task serves, an upgraded one, when its pass ends.
     pub(super) fn watch(&self, open: OpenSession) -> Option<Watch> {
         let desk = Arc::clone(&self.desk);
-        Watch::start(async move { desk.pass_ended(&open.event, open.id).await })
+        Watch::start(async move { desk.pass_ended(&open.event, open.id, open.expires).await })
     }
 }
 

@@ -9,6 +9,7 @@ use super::super::origins::Origin;
 use crate::desk::RenewalUrgency;
 use crate::metrics::{RequestOutcome, StrayOutcome};
 use crate::model::ids::{EventId, TicketId};
+use crate::model::time::FleetTime;
 
 /// What becomes of a request, and what it counts as.
 pub(in crate::proxy) struct Ruling {
@@ -45,6 +46,7 @@ pub(in crate::proxy) struct Entry {
 pub(in crate::proxy) struct OpenSession {
     pub(super) event: EventId,
     pub(super) id: TicketId,
+    pub(super) expires: FleetTime,
 }
 
 /// A `Set-Cookie` line for the origin's response.

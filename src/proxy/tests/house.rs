@@ -157,7 +157,7 @@ impl FrontDesk for Script {
         self.express.clone()
     }
 
-    async fn pass_ended(&self, _: &EventId, _: TicketId) {
+    async fn pass_ended(&self, _: &EventId, _: TicketId, _: FleetTime) {
         self.over.notified().await;
     }
 }

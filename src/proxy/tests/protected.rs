@@ -225,6 +225,7 @@ fn a_websocket_ends_with_its_pass() {
     let mut stream = house.connect();
     let reply = ask_on(&mut stream, &format!("{SOCKET}\nCookie: wr_pass=pass"));
     assert_eq!(reply.status, 101, "{reply:?}");
+    assert_eq!(house.gate.in_flight(), 1);
     stream.write_all(b"x").unwrap();
     let mut byte = [0];
     stream.read_exact(&mut byte).unwrap();
