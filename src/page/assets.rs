@@ -4,6 +4,7 @@ use sha2::{Digest as _, Sha256};
 
 const CSS: &str = include_str!("../../static/waiting.css");
 const JS: &str = include_str!("../../static/waiting.js");
+const ICON: &str = include_str!("../../static/icon.svg");
 
 /// One file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +20,7 @@ pub struct Asset {
 pub struct Assets {
     css: String,
     js: String,
+    icon: String,
 }
 
 impl Assets {
@@ -28,7 +30,11 @@ impl Assets {
                 Sha256::digest(content).iter().take(8).map(|byte| format!("{byte:02x}")).collect();
             format!("{public_path}/_/{name}.{hash}.{ext}")
         };
-        Self { css: address("waiting", CSS, "css"), js: address("waiting", JS, "js") }
+        Self {
+            css: address("waiting", CSS, "css"),
+            js: address("waiting", JS, "js"),
+            icon: address("icon", ICON, "svg"),
+        }
     }
 
     /// The address of the style sheet.
@@ -43,6 +49,12 @@ impl Assets {
         &self.js
     }
 
+    /// The address of the icon; without one a browser asks the origin for its own, for everybody who waits.
+    #[must_use]
+    pub fn icon_url(&self) -> &str {
+        &self.icon
+    }
+
     /// The file of a path.
     #[must_use]
     pub fn find(&self, path: &str) -> Option<Asset> {
@@ -50,6 +62,8 @@ impl Assets {
             Some(Asset { media_type: "text/css; charset=utf-8", content: CSS })
         } else if path == self.js {
             Some(Asset { media_type: "text/javascript; charset=utf-8", content: JS })
+        } else if path == self.icon {
+            Some(Asset { media_type: "image/svg+xml", content: ICON })
         } else {
             None
         }

@@ -137,7 +137,11 @@ impl Pages {
     fn addresses(&self) -> Value {
         // Made from the public path and a hash alone: safe, and readable where `/` would be escaped.
         let address = |url: &str| Value::from_safe_string(url.to_owned());
-        context! { css => address(self.assets.css_url()), js => address(self.assets.js_url()) }
+        context! {
+            css => address(self.assets.css_url()),
+            js => address(self.assets.js_url()),
+            icon => address(self.assets.icon_url()),
+        }
     }
 
     fn render(&self, name: &str, values: Value) -> Result<String, minijinja::Error> {
@@ -177,6 +181,17 @@ mod tests {
         assert_eq!(html.matches("<h1>").count(), 1);
         assert_eq!(html.matches("<script").count(), html.matches("<script src=\"/waitingroom/_/").count());
         assert!(!html.contains("style=") && !html.contains("onclick"));
+    }
+
+    #[test]
+    fn every_file_that_a_page_names_is_served_from_here() {
+        let pages = Pages::new("/waitingroom").unwrap();
+        let html = pages.waiting(&page()).unwrap();
+        let named: Vec<_> = html.split('"').filter(|part| part.starts_with("/waitingroom/_/")).collect();
+        assert_eq!(named.len(), 3, "style, script and icon: {named:?}");
+        for url in named {
+            assert!(pages.assets().find(url).is_some(), "{url}");
+        }
     }
 
     #[test]

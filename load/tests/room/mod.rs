@@ -65,12 +65,12 @@ pub(crate) const SHORT: Size = Size {
 pub(crate) const LONG: Size = Size {
     visitors: 5_000,
     capacity: 200,
-    rate: 50,
+    rate: 20,
     session: 30.0,
     arrivals: 60.0,
-    lasts: 480.0,
+    lasts: 600.0,
     bucket: 30,
-    heartbeat: 45,
+    heartbeat: 90,
     claim: 20,
     session_ttl: 60,
 };
