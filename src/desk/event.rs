@@ -1,6 +1,6 @@
 //! One event, as this node knows it.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -28,6 +28,9 @@ const EXTEND_LIMIT: Duration = Duration::from_millis(1500);
 
 /// Who wants a bucket asks again with every pulse or poll: after this nobody does any more.
 const BUCKET_PATIENCE: Duration = Duration::from_millis(1500);
+
+/// A pass on the spot that the log does not know this long after its time ends with its own expiry.
+const LAPSE_PATIENCE: Duration = Duration::from_secs(60);
 
 /// How long a seat is remembered that has become a ticket, so that a second tab gets the same one.
 const SEAT_MEMORY: Duration = Duration::from_secs(10);
@@ -124,6 +127,8 @@ pub(super) enum Seating {
 pub(super) struct Express {
     pub(super) record: ExpressRecord,
     pub(super) by_address: HashMap<IpAddr, TicketId>,
+    /// When passes that were given on the spot end unless they have been presented; ascending.
+    pub(super) lapses: VecDeque<(BootTime, TicketId)>,
 }
 
 impl EventDesk {
@@ -213,6 +218,7 @@ impl EventDesk {
         counts.turn(fleet, policy.heartbeat_ttl);
         let mut slots = self.slots();
         slots.edge.expire(now);
+        self.lapse(&mut slots, &view.live, now);
         EventReport {
             event: self.id.clone(),
             line: view.pulse.line,
@@ -228,6 +234,22 @@ impl EventDesk {
             called_last_minute: slots.called.count(now),
             claimed_last_minute: slots.claimed.count(now),
             express_rate: slots.arrivals.recent_rate(now),
+        }
+    }
+
+    /// Ends what was given on the spot and not presented in time. What the log does not know yet is looked at again.
+    fn lapse(&self, slots: &mut Slots, live: &LiveSet, now: BootTime) {
+        let mut express = self.express.lock().unwrap_or_else(PoisonError::into_inner);
+        while let Some((at, id)) = express.lapses.front().copied().filter(|(at, _)| *at <= now) {
+            let is_minted = slots.edge.minted(id).is_some();
+            match live.pass(id) {
+                Some(pass) if pass.claim.is_none() => {
+                    slots.revoke(Revoke { id, why: RevokeReason::Unpresented });
+                }
+                None if is_minted && now.since(at) < LAPSE_PATIENCE => break,
+                Some(_) | None => {}
+            }
+            express.lapses.pop_front();
         }
     }
 
@@ -339,7 +361,10 @@ impl Slots {
             let answered = claim.is_some_and(|claim| claim.index > extending.known);
             !answered && !live.is_consumed(*id) && now < extending.give_up
         });
-        self.revokes.retain(|revoke| !live.is_consumed(revoke.id));
+        self.revokes.retain(|revoke| {
+            let unused = || live.pass(revoke.id).is_some_and(|pass| pass.claim.is_none());
+            !live.is_consumed(revoke.id) && (revoke.why != RevokeReason::Unpresented || unused())
+        });
     }
 
     /// Whether nothing is owed to the ledger.

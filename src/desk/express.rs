@@ -75,9 +75,8 @@ impl Desk {
             ExpressKind::OnTheSpot if !self.has_room_on_the_spot(event, &view) => {
                 return ExpressAnswer::CookieCheck;
             }
-            ExpressKind::OnTheSpot => ON_THE_SPOT_LIFE.min(pass_claim),
-            ExpressKind::AtThePage => pass_claim,
-            ExpressKind::PerAddress(_) => pass_claim,
+            // On the spot too: from the end of the response on it is less, see `response_ended`.
+            ExpressKind::OnTheSpot | ExpressKind::AtThePage | ExpressKind::PerAddress(_) => pass_claim,
         };
         let id = match kind {
             ExpressKind::PerAddress(address) => self.shared_id(event, &view, address),
@@ -133,5 +132,14 @@ impl Desk {
             let mut express = event.express.lock().unwrap_or_else(PoisonError::into_inner);
             express.record.give(pass.id, self.clock.boot());
         }
+    }
+
+    /// The response that carried a pass given on the spot has ended: from now on it has
+    /// [`ON_THE_SPOT_LIFE`] to be presented. A response that never ends costs no more than an unused pass.
+    pub fn response_ended(&self, event: &EventId, id: TicketId) {
+        let Some(event) = self.event_desk(event) else { return };
+        let lapses = self.clock.boot().after(ON_THE_SPOT_LIFE);
+        let mut express = event.express.lock().unwrap_or_else(PoisonError::into_inner);
+        express.lapses.push_back((lapses, id));
     }
 }

@@ -58,6 +58,9 @@ pub trait FrontDesk: Send + Sync + 'static {
     /// Lets a newcomer in at once, if nobody waits and a slot is free.
     fn express(&self, event: &EventId, kind: ExpressKind) -> impl Future<Output = ExpressAnswer> + Send;
 
+    /// A response has ended that gave a pass on the spot.
+    fn response_ended(&self, event: &EventId, id: TicketId);
+
     /// Returns when the pass is over, which by its token is at `expires`; meanwhile its session counts as active.
     fn pass_ended(
         &self,
@@ -106,6 +109,10 @@ impl FrontDesk for Desk {
 
     async fn express(&self, event: &EventId, kind: ExpressKind) -> ExpressAnswer {
         Self::express(self, event, kind).await
+    }
+
+    fn response_ended(&self, event: &EventId, id: TicketId) {
+        Self::response_ended(self, event, id);
     }
 
     async fn pass_ended(&self, event: &EventId, id: TicketId, expires: FleetTime) {

@@ -21,7 +21,7 @@ use super::front;
 use super::front_desk::FrontDesk;
 use super::limits::Counters;
 use super::origins::{Origin, Origins, Server};
-use super::protected::{Counted, SetPass, Verdict};
+use super::protected::{Counted, OpenSession, SetPass, Verdict};
 use super::settings::ProxySettings;
 use crate::clock::Clock;
 use crate::metrics::{Metrics, StrayOutcome};
@@ -91,6 +91,7 @@ pub struct Passage {
     server: Option<Arc<Server>>,
     tries: usize,
     set_pass: Option<SetPass>,
+    session: Option<OpenSession>,
     counted: Option<Counted>,
     /// Counts the request while it is under way.
     _flight: Option<Flight>,
@@ -212,10 +213,11 @@ impl<D: FrontDesk> ProxyHttp for Gate<D> {
             Verdict::Pass(entry) => {
                 if asked.manner == Manner::Upgrade {
                     session.set_read_timeout(None);
-                    passage._watch = entry.session.and_then(|open| self.watch(open));
+                    passage._watch = entry.session.as_ref().and_then(|open| self.watch(open));
                 }
                 passage.origin = Some(entry.origin);
                 passage.set_pass = entry.set_pass;
+                passage.session = entry.session;
                 passage.asked = Some(asked);
                 passage.counted = Some(ruling.counted);
                 Ok(false)
@@ -332,6 +334,12 @@ impl<D: FrontDesk> ProxyHttp for Gate<D> {
             }
         }
         FailToProxy { error_code: status.as_u16(), can_reuse_downstream: false }
+    }
+
+    async fn logging(&self, _: &mut Session, _: Option<&Error>, passage: &mut Passage) {
+        if let Some(session) = &passage.session {
+            self.answered(session);
+        }
     }
 
     fn suppress_error_log(&self, _: &Session, _: &Passage, error: &Error) -> bool {

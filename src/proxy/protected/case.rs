@@ -9,7 +9,7 @@ use super::super::accept::Format;
 use super::super::answer::Answer;
 use super::super::asked::{Asked, Manner, encode};
 use super::super::gate::Setup;
-use super::ruling::{Counted, Entry, OpenSession, Ruling, SetPass, Verdict};
+use super::ruling::{Counted, Entry, OpenSession, Opened, Ruling, SetPass, Verdict};
 use crate::metrics::RequestOutcome;
 use crate::model::ids::{EventId, TicketId};
 use crate::model::policy::{Mode, Policy};
@@ -57,8 +57,8 @@ impl Case<'_> {
     }
 
     /// The pass that opened.
-    pub(super) fn session(&self, id: TicketId, expires: FleetTime) -> OpenSession {
-        OpenSession { event: self.event.clone(), id, expires }
+    pub(super) fn session(&self, opened: Opened, id: TicketId, expires: FleetTime) -> OpenSession {
+        OpenSession { opened, event: self.event.clone(), id, expires }
     }
 
     /// Too many requests without a pass come from this address.

@@ -25,6 +25,7 @@ use crate::model::route::{NormalPath, normalise};
 use crate::page::{Notice, NoticePage};
 use case::Case;
 pub(super) use case::cannot_tell;
+use ruling::Opened;
 pub(super) use ruling::{Counted, Entry, OpenSession, Ruling, SetPass, Verdict};
 
 /// When a node that has not heard the leader yet is worth asking again.
@@ -79,7 +80,7 @@ impl<D: FrontDesk> Gate<D> {
             match self.desk.check_pass(event, &tokens, activity_of(asked)).await {
                 PassAnswer::Valid { id, expires, renewed, urgency } => {
                     let set_pass = renewed.map(|pass| self.set_pass(case, &pass, urgency));
-                    let session = case.session(id, expires);
+                    let session = case.session(Opened::ByPass, id, expires);
                     return case.enter(RequestOutcome::Passed, set_pass, Some(session));
                 }
                 PassAnswer::Unavailable(_) if bypass == Bypass::Counted || policy.mode == Mode::Observe => {
@@ -106,7 +107,9 @@ impl<D: FrontDesk> Gate<D> {
                 // A pass that an address shares is no one visitor's to keep.
                 let keep = !matches!(kind, ExpressKind::PerAddress(_));
                 let set_pass = keep.then(|| self.set_pass(case, &pass, RenewalUrgency::Now));
-                case.enter(RequestOutcome::Expressed, set_pass, Some(case.session(pass.id, pass.expires)))
+                let opened = if keep { Opened::OnTheSpot } else { Opened::ByPass };
+                let session = case.session(opened, pass.id, pass.expires);
+                case.enter(RequestOutcome::Expressed, set_pass, Some(session))
             }
             _ if regardless => case.let_by(),
             ExpressAnswer::CookieCheck | ExpressAnswer::Line => case.put_off(),
@@ -126,9 +129,17 @@ impl<D: FrontDesk> Gate<D> {
     }
 
     /// Ends the connection that this task serves, an upgraded one, when its pass ends.
-    pub(super) fn watch(&self, open: OpenSession) -> Option<Watch> {
-        let desk = Arc::clone(&self.desk);
-        Watch::start(async move { desk.pass_ended(&open.event, open.id, open.expires).await })
+    pub(super) fn watch(&self, open: &OpenSession) -> Option<Watch> {
+        let (desk, event) = (Arc::clone(&self.desk), open.event.clone());
+        let (id, expires) = (open.id, open.expires);
+        Watch::start(async move { desk.pass_ended(&event, id, expires).await })
+    }
+
+    /// The response has ended: a pass that it gave has to be presented soon.
+    pub(super) fn answered(&self, session: &OpenSession) {
+        if session.opened == Opened::OnTheSpot {
+            self.desk.response_ended(&session.event, session.id);
+        }
     }
 }
 

@@ -44,9 +44,19 @@ pub(in crate::proxy) struct Entry {
 
 /// A pass in use.
 pub(in crate::proxy) struct OpenSession {
+    pub(super) opened: Opened,
     pub(super) event: EventId,
     pub(super) id: TicketId,
     pub(super) expires: FleetTime,
+}
+
+/// How a session came to be open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Opened {
+    /// The request showed its pass.
+    ByPass,
+    /// The response gives the pass.
+    OnTheSpot,
 }
 
 /// A `Set-Cookie` line for the origin's response.

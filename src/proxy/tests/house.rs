@@ -44,6 +44,8 @@ pub(super) struct Script {
     pub(super) join: JoinAnswer,
     pub(super) status: StatusAnswer,
     pub(super) asked: Mutex<Vec<String>>,
+    /// Passes given on the spot whose responses have ended.
+    pub(super) answered: Mutex<Vec<TicketId>>,
     pub(super) over: Notify,
 }
 
@@ -61,6 +63,7 @@ impl Default for Script {
             join: JoinAnswer::Retry(Duration::from_secs(1)),
             status: StatusAnswer::Invalid,
             asked: Mutex::default(),
+            answered: Mutex::default(),
             over: Notify::new(),
         }
     }
@@ -157,6 +160,10 @@ impl FrontDesk for Script {
         self.express.clone()
     }
 
+    fn response_ended(&self, _: &EventId, id: TicketId) {
+        self.answered.lock().unwrap().push(id);
+    }
+
     async fn pass_ended(&self, _: &EventId, _: TicketId, _: FleetTime) {
         self.over.notified().await;
     }
@@ -222,6 +229,17 @@ impl House {
     /// What the desk was asked since the last call.
     pub(super) fn asked(&self) -> Vec<String> {
         std::mem::take(&mut *self.desk.asked.lock().unwrap())
+    }
+
+    /// Waits for what the gate does on its own time.
+    pub(super) fn until(&self, what: &str, holds: impl Fn(&Script) -> bool) {
+        for _ in 0..500 {
+            if holds(&self.desk) {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        panic!("not in time: {what}");
     }
 
     pub(super) fn connect(&self) -> TcpStream {

@@ -160,6 +160,7 @@ fn an_express_pass_rides_on_the_response() {
     assert!(reply.cookie("wr_pass").unwrap().starts_with("wr_pass=fresh; Path=/; Max-Age=120; HttpOnly"));
     assert_eq!(reply.header("cache-control"), Some("private, no-store"));
     assert_eq!(house.asked(), ["express OnTheSpot"]);
+    house.until("the end of the response is told", |desk| desk.answered.lock().unwrap().len() == 1);
 }
 
 #[test]
