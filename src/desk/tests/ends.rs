@@ -1,7 +1,6 @@
 //! How places and sessions end before their time, and who hears of it.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use serde_json::json;
 
