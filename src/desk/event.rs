@@ -193,12 +193,16 @@ impl EventDesk {
             *self.seats.lock().unwrap_or_else(PoisonError::into_inner) = Seats::default();
         }
         self.counts.load().forget_before(pulse.watermark.bucket());
+        let lowered = pulse.policy.capacity < known.pulse.policy.capacity;
         let (grant, settled) = (pulse.grant, std::mem::take(&mut pulse.settled));
         let mut slots = self.slots();
         slots.forget(&live, now);
         // The live set is shown before what it confirms is forgotten: whoever looks for a pass finds it in one of them.
         self.view.store(Arc::new(View { pulse, draws, live }));
         slots.edge.settle(&settled);
+        if lowered {
+            slots.edge.close();
+        }
         if let Some(grant) = grant {
             slots.edge.take(grant, echo);
         }

@@ -39,6 +39,26 @@ async fn newcomers_go_straight_in_until_the_room_is_full() {
 }
 
 #[tokio::test]
+async fn a_lowered_capacity_recalls_what_is_in_hand() {
+    let mut house = House::new(json!({ "capacity": 60, "max_admit_per_sec": 100 }));
+    let in_hand = |house: &House| house.occupied() - house.desk.figures().events[0].live_passes;
+    // Where newcomers come fast, slots are handed out ahead of them.
+    for turn in 0.. {
+        assert!(turn < 40, "nothing was handed out ahead");
+        house.express(ExpressKind::AtThePage).await;
+        house.round();
+        if in_hand(&house) > 0 {
+            break;
+        }
+    }
+    house.patch(json!({ "capacity": 1 }));
+    let desk = house.desk.event_desk(&house.event).unwrap();
+    assert_eq!(desk.slots().edge.in_hand(), None);
+    house.round();
+    assert_eq!(in_hand(&house), 0, "they came back at once");
+}
+
+#[tokio::test]
 async fn one_seat_makes_one_ticket_however_often_it_is_shown() {
     let mut house = room_for_one();
     house.enters().await;

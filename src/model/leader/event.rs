@@ -1,6 +1,7 @@
 //! Leading one event: one tick's changes, the grants that it may hand out, its part of a pulse.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -55,6 +56,8 @@ pub(super) struct EventLead {
     claimed: u32,
     held: u32,
     heartbeat_ttl: Duration,
+    /// By which the last tick reserved slots.
+    capacity: NonZeroU32,
 }
 
 /// What a tick of one event is planned from.
@@ -119,6 +122,7 @@ impl EventLead {
             claimed: 0,
             held: 0,
             heartbeat_ttl: event.policy.heartbeat_ttl,
+            capacity: event.policy.capacity,
         }
     }
 
@@ -129,7 +133,7 @@ impl EventLead {
     /// Begins a new line of the same event: the live set goes on.
     pub(super) fn restart(&mut self, event: &Event, boot: BootTime) {
         let changes = std::mem::replace(&mut self.changes, Changes::after(LogIndex(0)));
-        *self = Self { changes, ..Self::new(event, LogIndex(0), boot) };
+        *self = Self { changes, capacity: self.capacity, ..Self::new(event, LogIndex(0), boot) };
     }
 
     pub(super) fn plan(&mut self, scene: Scene<'_>, term: Term, edges: &mut Edges) -> Planned {
@@ -138,7 +142,7 @@ impl EventLead {
         let mut tick = EventTick::nothing(id.clone());
         tick.watermark = event.line.watermark;
         self.forward(&scene, edges, &mut tick);
-        self.returned(id, boot, edges, &mut tick);
+        self.returned(&scene, edges, &mut tick);
         let supply = self.supply(&scene, heard);
         self.steer(&scene, term, edges, heard, supply, &mut tick);
         tick.rows.extend(self.rows.due(&event.line, &self.counts, boot));
@@ -196,10 +200,19 @@ impl EventLead {
         tick.revoke = revoked.into_iter().collect();
     }
 
-    /// Gives back what was reserved and could not be handed over within a tick.
-    fn returned(&mut self, id: &EventId, boot: BootTime, edges: &mut Edges, tick: &mut EventTick) {
-        let stale = edges.values_mut().filter_map(|edge| edge.stale_grants(id, boot, TICK));
+    /// Gives back what was reserved and could not be handed over within a tick, or before a capacity was lowered.
+    fn returned(&mut self, scene: &Scene<'_>, edges: &mut Edges, tick: &mut EventTick) {
+        let recalled = self.is_recalled(&scene.event.policy);
+        let stale = edges.values_mut().filter_map(|edge| match recalled {
+            true => edge.grants.remove(scene.id).map(|(grant, _)| grant),
+            false => edge.stale_grants(scene.id, scene.boot, TICK),
+        });
         tick.returned.extend(stale.map(|grant| Returned { block: grant.block, slots: grant.slots }));
+    }
+
+    /// Whether what the last tick reserved may not be spent any more: edges give up what they have in hand themselves.
+    fn is_recalled(&self, policy: &Policy) -> bool {
+        policy.capacity < self.capacity
     }
 
     fn supply(&self, scene: &Scene<'_>, heard: Heard) -> Supply {
@@ -336,6 +349,7 @@ impl EventLead {
 
     fn remember(&mut self, scene: &Scene<'_>, heard: Heard, tick: &EventTick) {
         let boot = scene.boot;
+        self.capacity = scene.event.policy.capacity;
         self.claimed = heard.claimed;
         self.held = heard.held;
         if tick.watermark > scene.event.line.watermark {
@@ -389,7 +403,8 @@ impl EventLead {
         if let Some(edge) = edge {
             live_index = edge.live_index;
             let fresh = edge.grants.remove(id);
-            grant = fresh.filter(|(_, at)| boot.since(*at) <= TICK).map(|(grant, _)| grant);
+            let holds = |at: BootTime| boot.since(at) <= TICK && !self.is_recalled(policy);
+            grant = fresh.filter(|(_, at)| holds(*at)).map(|(grant, _)| grant);
             if grant.is_some() {
                 edge.granted_by.insert(id.clone(), number);
             } else if let Some((late, at)) = fresh {

@@ -214,6 +214,21 @@ fn a_paused_event_calls_nobody_and_goes_on_where_it_was() {
 }
 
 #[test]
+fn a_capacity_lowered_in_the_entry_that_reserves_keeps_back_what_it_reserved() {
+    let mut toy = Toy::new(1, 5, json!({"capacity": 10, "max_admit_per_sec": 100}));
+    settle(&mut toy, 1);
+    toy.arrive(0);
+    toy.round_with(Some(ChangeKind::Patch(fields(json!({"capacity": 5})))));
+    assert_eq!((toy.event().pool.occupied(), toy.edges[0].slots.in_hand()), (1, None));
+    let tick = toy.round();
+    let returned: u32 = tick.events.iter().flat_map(|event| &event.returned).map(|back| back.slots).sum();
+    assert_eq!(returned, 1);
+    assert!(toy.edges[0].slots.in_hand().is_some(), "the visitor is served by the new capacity");
+    settle(&mut toy, 1);
+    assert_eq!((toy.admitted(), toy.event().pool.occupied()), (1, 1));
+}
+
+#[test]
 fn a_reset_begins_an_empty_line() {
     let mut toy = Toy::new(1, 10, busy("bucketed_random"));
     settle(&mut toy, 1);

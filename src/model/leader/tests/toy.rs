@@ -167,14 +167,24 @@ impl Toy {
     }
 
     pub(super) fn round(&mut self) -> Tick {
+        self.round_with(None)
+    }
+
+    /// A round in which an operator's change comes into the same entry, after the tick.
+    pub(super) fn round_with(&mut self, kind: Option<ChangeKind>) -> Tick {
         let (now, boot) = (self.now(), self.boot);
         for edge in self.edges.iter_mut().filter(|edge| !edge.silent) {
             self.leader.take(edge.report(&self.event, now, boot), boot);
         }
         let tick = self.leader.plan(&self.state, now, boot);
+        let change = kind.map(|kind| {
+            let event = self.event.clone();
+            Command::Change(Change { now, event, if_match: None, entropy: [1; 32], kind })
+        });
         if !tick.is_empty() {
             self.entries += 1;
-            self.apply(Command::Tick(tick.clone()));
+            let commands = [Command::Tick(tick.clone())].into_iter().chain(change);
+            self.apply(Command::Batch(commands.collect()));
         }
         for edge in self.edges.iter_mut().filter(|edge| !edge.silent) {
             let pulse = self.leader.pulse(&self.state, edge.run, now, boot);
