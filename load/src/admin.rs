@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::{Context as _, bail};
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
-use http::{Method, Request};
+use http::{Method, Request, StatusCode};
 use http_body_util::Full;
 use serde_json::Value;
 
@@ -41,6 +41,19 @@ impl Admin {
     /// # Errors
     /// When there is no answer, it is no success, or no JSON.
     pub async fn ask(&self, method: Method, path: &str, body: Option<&Value>) -> anyhow::Result<Value> {
+        Ok(self.answer(method, path, body).await?.1)
+    }
+
+    /// As [`Admin::ask`], with the status.
+    ///
+    /// # Errors
+    /// As [`Admin::ask`].
+    pub async fn answer(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> anyhow::Result<(StatusCode, Value)> {
         let mut request = Request::builder().method(method).uri(path).header(HOST, self.site.authority());
         if let Some(token) = &self.token {
             request = request.header(AUTHORIZATION, format!("Bearer {token}"));
@@ -52,9 +65,10 @@ impl Admin {
             bail!("{path}: HTTP {}: {}", answer.status, String::from_utf8_lossy(&answer.body));
         }
         if answer.body.is_empty() {
-            return Ok(Value::Null);
+            return Ok((answer.status, Value::Null));
         }
-        serde_json::from_slice(&answer.body).with_context(|| format!("{path} answered no JSON"))
+        let json = serde_json::from_slice(&answer.body);
+        Ok((answer.status, json.with_context(|| format!("{path} answered no JSON"))?))
     }
 
     /// Whether the metrics listener says that the node is ready.

@@ -21,7 +21,7 @@ pub use command::{CheckArgs, Out, run};
 pub use event_log::{EventLog, LogRecord};
 pub use figures::Figures;
 pub use outages::Outages;
-pub use rules::{Health, Ordering, Rules, SECOND};
+pub use rules::{Health, Lowered, Ordering, Rules, SECOND};
 
 /// A line of the contract that was broken, with the records that prove it.
 #[derive(Clone, Debug, serde::Serialize)]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::Violation;
 use super::event_log::EventLog;
 use super::outages::Outages;
-use super::rules::{Rules, SECOND};
+use super::rules::{Lowered, Rules, SECOND};
 use super::story::Story;
 use super::sweep::{Peak, levels, most_within, peak, union, weigh};
 
@@ -90,6 +90,7 @@ impl Passes {
                 self.lives.iter().filter(alive).map(|life| life.granted),
             ));
         }
+        violations.extend(rules.lowered.iter().flat_map(|lowered| self.minted_beyond(*lowered)));
         let fastest = self.fastest_second();
         if fastest.len() as f64 > rules.most_mints() {
             violations.push(Violation::new(
@@ -103,6 +104,25 @@ impl Passes {
             ));
         }
         violations
+    }
+
+    /// Passes that were surely minted while a lower capacity was in effect, and others took all of it.
+    fn minted_beyond(&self, lowered: Lowered) -> impl Iterator<Item = Violation> + '_ {
+        let Lowered { from_us, to_us, capacity } = lowered;
+        let within = move |life: &&Life| from_us < life.minted_from && life.minted_by <= to_us;
+        self.lives.iter().filter(within).filter_map(move |minted| {
+            let beside =
+                |life: &&Life| life.minted_by <= minted.minted_from && minted.minted_by < life.sure_until;
+            let others: Vec<usize> = self.lives.iter().filter(beside).map(|life| life.granted).collect();
+            (others.len() as u64 >= capacity).then(|| {
+                let what = format!(
+                    "a pass was minted at {} us beside {} others, capacity had been lowered to {capacity}",
+                    minted.minted_by,
+                    others.len()
+                );
+                Violation::new(3, what, [minted.granted].into_iter().chain(others))
+            })
+        })
     }
 
     /// Line 8: with slots free and somebody waiting, admissions go on.

@@ -51,8 +51,21 @@ pub struct Rules {
     pub stall_us: u64,
     /// Draws less likely than this are no draws.
     pub least_p: f64,
+    /// Times in which the capacity was less.
+    pub lowered: Vec<Lowered>,
     /// Times, from and to, that are known to be outages, beside those that the history shows.
     pub outages: Vec<(u64, u64)>,
+}
+
+/// A time in which a lower capacity was in effect: passes of before live on, and only what it leaves room for is minted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lowered {
+    /// From when on, in microseconds.
+    pub from_us: u64,
+    /// Until when.
+    pub to_us: u64,
+    /// How many passes may live.
+    pub capacity: u64,
 }
 
 /// A second.
@@ -75,6 +88,7 @@ impl Rules {
             claim_us: 120 * SECOND,
             stall_us: 15 * SECOND,
             least_p: 1e-6,
+            lowered: Vec::new(),
             outages: Vec::new(),
         }
     }

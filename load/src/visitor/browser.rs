@@ -76,6 +76,8 @@ pub struct Ask {
 /// A token that is no right one.
 #[derive(Clone, Debug)]
 pub struct Instead {
+    /// The cookie that it is shown in.
+    pub name: String,
     /// The token.
     pub token: String,
     /// Whether it was tampered with.
@@ -200,7 +202,9 @@ impl Browser {
         if let Some(instead) = &ask.instead {
             record.forged = instead.forged;
             shown(record, &instead.token);
-            return request.header(COOKIE, format!("wr_pass={}", instead.token)).body(Full::default());
+            return request
+                .header(COOKIE, format!("{}={}", instead.name, instead.token))
+                .body(Full::default());
         }
         match self.transport {
             Transport::Cookies => {

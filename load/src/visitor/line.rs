@@ -16,7 +16,7 @@ const HOPS: usize = 8;
 
 /// Where arriving, or waiting, came out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Outcome {
+pub enum Outcome {
     /// The origin is open to it.
     In,
     /// In line.
@@ -31,7 +31,7 @@ pub(super) enum Outcome {
 
 /// How a visitor asks for its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Attendance {
+pub enum Attendance {
     /// Takes its turn at once.
     Asking,
     /// Holds it.
@@ -47,7 +47,7 @@ pub(super) fn backoff(dice: &mut Dice, seen: &Seen) -> Duration {
 }
 
 /// Goes to the protected path and wherever it is sent, until it is in, in line, or out of time.
-pub(super) async fn arrive(tab: &mut Browser, habits: &Habits, dice: &mut Dice, until: Instant) -> Outcome {
+pub async fn arrive(tab: &mut Browser, habits: &Habits, dice: &mut Dice, until: Instant) -> Outcome {
     while Instant::now() < until {
         let seen = match tab.transport {
             Transport::Headers => join(tab, habits).await,
@@ -88,7 +88,7 @@ fn local(location: &str) -> Option<String> {
 }
 
 /// Asks once for its place.
-pub(super) async fn poll(tab: &mut Browser, habits: &Habits, attendance: Attendance) -> Seen {
+pub async fn poll(tab: &mut Browser, habits: &Habits, attendance: Attendance) -> Seen {
     let path = match attendance {
         Attendance::Asking => "/status",
         Attendance::Holding => "/status?hold=1",
@@ -99,7 +99,7 @@ pub(super) async fn poll(tab: &mut Browser, habits: &Habits, attendance: Attenda
 }
 
 /// Polls as it is told to, until it is let in, called while it holds, ended, or out of time.
-pub(super) async fn wait(
+pub async fn wait(
     tab: &mut Browser,
     habits: &Habits,
     dice: &mut Dice,

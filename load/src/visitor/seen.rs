@@ -19,6 +19,8 @@ pub struct Seen {
     pub saw: Saw,
     /// Where it was sent.
     pub location: Option<String>,
+    /// Why the line is as it is.
+    pub phase: Option<String>,
     /// When to ask again.
     pub after_ms: Option<u64>,
     /// Whether its ticket has been called.
@@ -33,7 +35,15 @@ impl Seen {
     /// Nothing came back.
     #[must_use]
     pub(super) fn nothing() -> Self {
-        Self { saw: Saw::Nothing, location: None, after_ms: None, called: false, ticket: None, pass: None }
+        Self {
+            saw: Saw::Nothing,
+            location: None,
+            phase: None,
+            after_ms: None,
+            called: false,
+            ticket: None,
+            pass: None,
+        }
     }
 }
 
@@ -86,6 +96,7 @@ pub(super) fn note(record: &mut Record, answer: &Answer, cookies: &[Cookie]) -> 
     Seen {
         saw: record.saw,
         location: header(LOCATION.as_str()).map(str::to_owned),
+        phase: record.phase.clone(),
         after_ms: record
             .poll_after_ms
             .or_else(|| body.get("retry_after_ms").and_then(Value::as_u64))

@@ -22,7 +22,7 @@ pub(super) enum Visit {
 }
 
 /// Uses the origin once.
-pub(super) async fn use_once(tab: &mut Browser, habits: &Habits) -> Seen {
+pub async fn use_once(tab: &mut Browser, habits: &Habits) -> Seen {
     tab.ask(Ask::new(Kind::Use, Method::GET, &habits.path)).await
 }
 
@@ -48,7 +48,7 @@ pub(super) async fn visit(tab: &mut Browser, habits: &Habits, dice: &mut Dice, u
 }
 
 /// Leaves by the button.
-pub(super) async fn leave(tab: &mut Browser, habits: &Habits) -> Seen {
+pub async fn leave(tab: &mut Browser, habits: &Habits) -> Seen {
     tab.ask(Ask::new(Kind::Leave, Method::POST, habits.room("/leave"))).await
 }
 
@@ -60,7 +60,7 @@ pub(super) async fn give_up(tab: &mut Browser, habits: &Habits) -> Seen {
 /// Shows a ticket in the place of a pass.
 pub(super) async fn show_ticket_as_pass(tab: &mut Browser, habits: &Habits) {
     if let Some(token) = tab.jar.value("wr_ticket").map(str::to_owned) {
-        show(tab, habits, Instead { token, forged: false }).await;
+        show(tab, habits, Instead { name: "wr_pass".to_owned(), token, forged: false }).await;
     }
 }
 
@@ -75,7 +75,7 @@ pub(super) async fn show_altered_pass(tab: &mut Browser, habits: &Habits, dice: 
     });
     let altered: String = altered.collect();
     if altered != token {
-        show(tab, habits, Instead { token: altered, forged: true }).await;
+        show(tab, habits, Instead { name: "wr_pass".to_owned(), token: altered, forged: true }).await;
     }
 }
 

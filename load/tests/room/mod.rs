@@ -1,79 +1,18 @@
-//! One rush on the real binary, with something happening in the middle, and its verdict.
+//! The real binary in a directory of its own, an origin behind it, and what visitors saw.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering as Atomic;
-use std::time::Duration;
+use std::thread::JoinHandle;
 
-use anteroom_load::check::{EventLog, Health, Ordering, Rules, SECOND, Verdict, judge};
+use anteroom_load::check::{EventLog, Rules, Verdict, judge};
 use anteroom_load::clock::Clock;
-use anteroom_load::history::{Recorder, read_all};
+use anteroom_load::history::{Record, Recorder, read_all};
 use anteroom_load::origin::Origin;
-use anteroom_load::rush::{Crowd, Curve, Mix, rush};
 use anteroom_load::subject::{Plan, Subject, binary};
-use anteroom_load::visitor::{Addresses, Habits, Idle, World};
+use anteroom_load::visitor::{Addresses, Idle, World};
 use anteroom_load::wire::Site;
-use http::Method;
 use tokio::sync::OnceCell;
-use tokio::time::sleep;
-
-/// What happens in the middle of a rush.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Happening {
-    /// Nothing.
-    Nothing,
-    /// `kill -9`, and a start right after it.
-    Kill,
-    /// The configuration is edited and read again, by signal and by the operator's API.
-    Reload,
-    /// The signing key is rotated, twice.
-    Rotation,
-    /// `kill -9`, and a start only after every heartbeat would have been missed.
-    Downtime,
-}
-
-/// How large a rush is. Times in seconds.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Size {
-    pub(crate) visitors: u64,
-    pub(crate) capacity: u64,
-    pub(crate) rate: u64,
-    pub(crate) session: f64,
-    pub(crate) arrivals: f64,
-    pub(crate) lasts: f64,
-    pub(crate) bucket: u64,
-    pub(crate) heartbeat: u64,
-    pub(crate) claim: u64,
-    pub(crate) session_ttl: u64,
-}
-
-/// Small enough for every run of the tests.
-pub(crate) const SHORT: Size = Size {
-    visitors: 500,
-    capacity: 20,
-    rate: 20,
-    session: 12.0,
-    arrivals: 12.0,
-    lasts: 55.0,
-    bucket: 5,
-    heartbeat: 8,
-    claim: 5,
-    session_ttl: 12,
-};
-
-/// As large as a real sale.
-pub(crate) const LONG: Size = Size {
-    visitors: 5_000,
-    capacity: 200,
-    rate: 20,
-    session: 30.0,
-    arrivals: 60.0,
-    lasts: 600.0,
-    bucket: 30,
-    heartbeat: 90,
-    claim: 20,
-    session_ttl: 60,
-};
 
 /// Asks cargo for the binary, once, unless it is named in `ANTEROOM_BIN`.
 async fn built() -> PathBuf {
@@ -82,7 +21,13 @@ async fn built() -> PathBuf {
         if std::env::var_os("ANTEROOM_BIN").is_none() {
             let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
             let cargo = std::env::var("CARGO").unwrap_or("cargo".to_owned());
-            let built = tokio::process::Command::new(cargo)
+            let mut build = tokio::process::Command::new(cargo);
+            // What cargo tells a test of its package would make build scripts run again, and all that depends on them.
+            let told = |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
+            for (name, _) in std::env::vars().filter(|(name, _)| told(name)) {
+                build.env_remove(name);
+            }
+            let built = build
                 .args(["build", "--quiet", "--package", "anteroom", "--bin", "anteroom"])
                 .current_dir(root)
                 .status();
@@ -93,136 +38,73 @@ async fn built() -> PathBuf {
     BUILT.get_or_init(build).await.clone()
 }
 
-fn name_of(ordering: Ordering) -> String {
-    serde_json::to_value(ordering).unwrap().as_str().unwrap().to_owned()
+/// The event that is judged.
+const EVENT: &str = "sale";
+
+/// A waiting room, and the visitors' world around it.
+pub(crate) struct Room {
+    pub(crate) subject: Subject,
+    world: Arc<World>,
+    name: String,
+    origin: Origin,
+    writer: JoinHandle<std::io::Result<u64>>,
+    directory: Directory,
 }
 
-fn events(size: &Size, ordering: Ordering, claim_hold: u64) -> String {
-    let Size { capacity, rate, bucket, heartbeat, claim, session_ttl, .. } = size;
-    let name = name_of(ordering);
-    let bucket = if ordering == Ordering::Fifo { 1 } else { *bucket };
-    format!(
-        "  - id: sale\n    match: [ {{ path: /buy }} ]\n    origin: shop\n    capacity: {capacity}\n    \
-         max_admit_per_sec: {rate}\n    ordering: {name}\n    bucket_seconds: {bucket}\n    \
-         session_ttl_s: {session_ttl}\n    session_max_s: 600\n    pass_claim_s: {claim}\n    \
-         heartbeat_ttl_s: {heartbeat}\n    claim_hold_s: {claim_hold}\n"
-    )
-}
+/// Goes away with the room, unless something is to be found out in it or `ANTEROOM_KEEP` is set.
+struct Directory(PathBuf);
 
-/// Rushes, lets it happen, and judges.
-pub(crate) async fn rushed(size: Size, ordering: Ordering, happening: Happening) -> Verdict {
-    let name = format!("{}-{happening:?}", name_of(ordering)).to_lowercase();
-    let directory = std::env::temp_dir().join(format!("anteroom-rush-{}-{name}", std::process::id()));
-    let origin = Origin::start("127.0.0.1:0".parse().unwrap()).await.unwrap();
-    let plan = Plan::new(&built().await, &directory, origin.address, &events(&size, ordering, 60)).unwrap();
-    let mut subject = Subject::start(plan.clone()).await.unwrap();
-
-    let history = directory.join("history.jsonl");
-    let (recorder, writer) = Recorder::create(&history).unwrap();
-    let clock = Clock::start();
-    let world = Arc::new(World {
-        site: Arc::new(Site::new(&plan.target(), None, None).unwrap()),
-        clock,
-        recorder,
-        idle: Idle::Keep,
-        addresses: Addresses::Many,
-    });
-    let crowd = crowd(&size);
-    let visitors = tokio::spawn(async move { rush(world, &crowd).await });
-    sleep(Duration::from_secs_f64(size.arrivals + 5.0)).await;
-    let outage = happen(&mut subject, &size, ordering, happening, clock).await;
-    visitors.await.unwrap();
-    writer.join().unwrap().unwrap();
-
-    let log = plan.operator().unwrap().event_log_json("sale").await.unwrap();
-    std::fs::write(directory.join("log.json"), serde_json::to_vec(&log).unwrap()).unwrap();
-    let mut event_log = EventLog::default();
-    event_log.take(&serde_json::Value::Array(log));
-    let records = read_all(std::slice::from_ref(&history)).unwrap();
-    let verdict = judge(&records, &event_log, &rules(&size, ordering, outage));
-    let report = verdict.render(&records);
-    std::fs::write(directory.join("verdict.txt"), &report).unwrap();
-    println!("{name}: in {}\n{report}", directory.display());
-    assert_eq!(origin.counts.leaked.load(Atomic::Relaxed), 0, "tokens reached the origin");
-    drop(subject);
-    if verdict.violations.is_empty() && std::env::var_os("ANTEROOM_KEEP").is_none() {
-        let _ = std::fs::remove_dir_all(&directory);
-    }
-    verdict
-}
-
-fn crowd(size: &Size) -> Crowd {
-    Crowd {
-        visitors: size.visitors,
-        curve: Curve::Burst,
-        over: Duration::from_secs_f64(size.arrivals),
-        most: Duration::from_secs_f64(size.lasts),
-        mix: Mix::default(),
-        seed: 20_261_130,
-        habits: Arc::new(Habits {
-            path: "/buy".to_owned(),
-            base: "/waitingroom".to_owned(),
-            event: "sale".to_owned(),
-            session_s: size.session,
-            requests: 6,
-            leaving: 0.8,
-            patience_s: size.lasts / 2.0,
-            heartbeat_s: size.heartbeat as f64,
-            session_ttl_s: size.session_ttl as f64,
-            returning: 0.3,
-        }),
-    }
-}
-
-fn rules(size: &Size, ordering: Ordering, outage: Option<(u64, u64)>) -> Rules {
-    let mut rules = Rules::new(size.capacity, size.rate as f64, ordering);
-    if ordering != Ordering::Fifo {
-        rules.bucket_us = size.bucket * SECOND;
-    }
-    rules.heartbeat_us = size.heartbeat * SECOND;
-    rules.session_us = size.session_ttl * SECOND;
-    rules.session_max_us = 600 * SECOND;
-    rules.claim_us = size.claim * SECOND;
-    rules.health = if outage.is_some() { Health::Faulty } else { Health::Healthy };
-    rules.outages.extend(outage);
-    rules
-}
-
-/// Lets it happen, and tells from when to when nobody was served.
-async fn happen(
-    subject: &mut Subject,
-    size: &Size,
-    ordering: Ordering,
-    happening: Happening,
-    clock: Clock,
-) -> Option<(u64, u64)> {
-    let away = match happening {
-        Happening::Nothing => return None,
-        Happening::Kill => Duration::from_millis(200),
-        Happening::Downtime => Duration::from_secs(2 * size.heartbeat),
-        Happening::Reload => {
-            subject.plan.events = events(size, ordering, 90);
-            subject.plan.write().unwrap();
-            subject.signal("HUP").await.unwrap();
-            sleep(Duration::from_secs(3)).await;
-            subject.plan.events = events(size, ordering, 120);
-            subject.plan.write().unwrap();
-            let operator = subject.plan.operator().unwrap();
-            operator.ask(Method::POST, "/admin/reload", None).await.unwrap();
-            return None;
+impl Drop for Directory {
+    fn drop(&mut self) {
+        if !std::thread::panicking() && std::env::var_os("ANTEROOM_KEEP").is_none() {
+            let _ = std::fs::remove_dir_all(&self.0);
         }
-        Happening::Rotation => {
-            for _ in 0..2 {
-                let operator = subject.plan.operator().unwrap();
-                operator.ask(Method::POST, "/admin/keys/rotate", None).await.unwrap();
-                sleep(Duration::from_secs(5)).await;
-            }
-            return None;
-        }
-    };
-    let from = clock.now_us();
-    subject.kill().await.unwrap();
-    sleep(away).await;
-    subject.restart().await.unwrap();
-    Some((from, clock.now_us()))
+    }
+}
+
+impl Room {
+    /// Opens a room with these events of a configuration file, one of them named "sale".
+    pub(crate) async fn open(name: &str, events: &str) -> Self {
+        let directory = std::env::temp_dir().join(format!("anteroom-room-{}-{name}", std::process::id()));
+        let origin = Origin::start("127.0.0.1:0".parse().unwrap()).await.unwrap();
+        let plan = Plan::new(&built().await, &directory, origin.address, events).unwrap();
+        let subject = Subject::start(plan).await.unwrap();
+        let (recorder, writer) = Recorder::create(&directory.join("history.jsonl")).unwrap();
+        let world = Arc::new(World {
+            site: Arc::new(Site::new(&subject.plan.target(), None, None).unwrap()),
+            clock: Clock::start(),
+            recorder,
+            idle: Idle::Keep,
+            addresses: Addresses::Many,
+        });
+        Self { subject, world, name: name.to_owned(), origin, writer, directory: Directory(directory) }
+    }
+
+    /// The world of a visitor; all of them must have gone before the room closes.
+    pub(crate) fn world(&self) -> Arc<World> {
+        Arc::clone(&self.world)
+    }
+
+    /// Judges what visitors saw, by the contract: a violation fails the test.
+    pub(crate) async fn close(self, rules: &Rules) -> (Verdict, Vec<Record>) {
+        let Self { subject, world, name, origin, writer, directory: kept } = self;
+        let directory = &kept.0;
+        assert_eq!(Arc::strong_count(&world), 1, "a visitor is still here");
+        drop(world);
+        writer.join().unwrap().unwrap();
+        let log = subject.plan.operator().unwrap().event_log_json(EVENT).await.unwrap();
+        std::fs::write(directory.join("log.json"), serde_json::to_vec(&log).unwrap()).unwrap();
+        let mut event_log = EventLog::default();
+        event_log.take(&serde_json::Value::Array(log));
+        let records = read_all(&[directory.join("history.jsonl")]).unwrap();
+        let verdict = judge(&records, &event_log, rules);
+        let report = verdict.render(&records);
+        std::fs::write(directory.join("verdict.txt"), &report).unwrap();
+        println!("{name}: in {}\n{report}", directory.display());
+        assert_eq!(origin.counts.leaked.load(Atomic::Relaxed), 0, "tokens reached the origin");
+        let broken: Vec<_> =
+            verdict.violations.iter().map(|violation| (violation.line, &violation.what)).collect();
+        assert!(broken.is_empty(), "{name}: {broken:#?}");
+        (verdict, records)
+    }
 }

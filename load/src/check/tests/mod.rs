@@ -4,7 +4,7 @@ mod good;
 
 use good::{CAPACITY, START, VISITORS, at, run, ticket};
 
-use super::{EventLog, Health, Ordering, SECOND, judge};
+use super::{EventLog, Health, Lowered, Ordering, SECOND, judge};
 use crate::history::{Kind, Role, Saw};
 
 const ORDERINGS: [Ordering; 3] = [Ordering::BucketedRandom, Ordering::Fifo, Ordering::Random];
@@ -64,6 +64,25 @@ fn line_3_more_live_passes_than_capacity_are_found() {
     bad.rules.health = Health::Faulty;
     let broken = bad.broken();
     assert!(broken.contains(&3), "{broken:?}");
+}
+
+#[test]
+fn line_3_a_mint_beyond_a_lowered_capacity_is_found_and_passes_of_before_are_not() {
+    let lowered_to = |capacity: u64, minted: f64| {
+        let mut run = run(Ordering::Random);
+        run.records.clear();
+        for (visitor, from) in [(601, -9.0), (602, -8.0), (603, -7.0), (604, minted)] {
+            let granted = run.add(visitor, Kind::Poll, Saw::Admitted, from);
+            granted.pass = Some(ticket(visitor));
+            granted.expires_at = Some(START + 5);
+        }
+        run.rules.lowered.push(Lowered { from_us: at(-5.0), to_us: at(5.0), capacity });
+        run.broken()
+    };
+    assert_eq!(lowered_to(3, -4.0), [3]);
+    assert_eq!(lowered_to(3, -6.0), [] as [u8; 0], "it was minted before");
+    assert_eq!(lowered_to(4, -4.0), [] as [u8; 0], "there was room for it");
+    assert_eq!(lowered_to(1, -6.0), [] as [u8; 0], "those of before live on");
 }
 
 #[test]
