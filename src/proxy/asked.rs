@@ -1,8 +1,9 @@
 //! What a request asks and who asks it, read once.
 
+use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
 
-use http::{HeaderMap, Method, Version, header};
+use http::{HeaderMap, HeaderValue, Method, Version, header};
 use ipnet::IpNet;
 use pingora::http::RequestHeader;
 use pingora_proxy::Session;
@@ -108,15 +109,17 @@ impl Asked {
     }
 }
 
-/// Path and query of a request, whatever the form of its target.
+/// Path and query of a request. Of a whole URL Pingora has cut them out; any other target that does not begin with `/`
+/// is read differently by every origin.
 fn target_of(request: &RequestHeader) -> Result<String, Refused> {
     let raw = request.raw_path();
-    let raw = if raw.first() == Some(&b'/') {
-        raw
-    } else {
-        request.uri.path_and_query().map_or(&b""[..], |target| target.as_str().as_bytes())
+    let scheme = raw.split(|byte| *byte == b':').next().unwrap_or_default().to_ascii_lowercase();
+    let target = match (raw.first(), request.uri.path_and_query()) {
+        (Some(b'/'), _) => raw,
+        (_, Some(target)) if matches!(scheme.as_slice(), b"http" | b"https") => target.as_str().as_bytes(),
+        _ => return Err(Refused::NotAPath),
     };
-    String::from_utf8(raw.to_vec()).map_err(|_| Refused::NotAPath)
+    String::from_utf8(target.to_vec()).map_err(|_| Refused::NotAPath)
 }
 
 fn raw_host_of(request: &RequestHeader) -> Result<Option<String>, Refused> {
@@ -139,10 +142,7 @@ fn manner_of(session: &Session, accepted: Accepted) -> Manner {
     if session.is_upgrade_req() {
         return Manner::Upgrade;
     }
-    if request.method == Method::OPTIONS
-        && headers.contains_key(header::ORIGIN)
-        && headers.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD)
-    {
+    if is_preflight(request) {
         return Manner::Preflight;
     }
     let reads = request.method == Method::GET || request.method == Method::HEAD;
@@ -152,6 +152,18 @@ fn manner_of(session: &Session, accepted: Accepted) -> Manner {
         .any(|name| text(headers, name).is_some_and(|p| p.contains("prefetch")));
     let goes = text(headers, "sec-fetch-mode").is_none_or(|mode| mode == "navigate");
     if reads && goes && !ahead && accepted.names_html() { Manner::Navigation } else { Manner::Call }
+}
+
+/// Whether a request is a CORS preflight and nothing more: it has no body, and asks for no other method to be meant.
+fn is_preflight(request: &RequestHeader) -> bool {
+    let headers = &request.headers;
+    let asks_more =
+        [header::TRANSFER_ENCODING.as_str(), "x-http-method-override", "x-method-override", "x-http-method"];
+    request.method == Method::OPTIONS
+        && headers.contains_key(header::ORIGIN)
+        && headers.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD)
+        && text(headers, header::CONTENT_LENGTH.as_str()).is_none_or(|length| length.trim() == "0")
+        && !asks_more.iter().any(|name| headers.contains_key(*name))
 }
 
 /// The way that a request came.
@@ -168,24 +180,19 @@ impl Way<'_> {
             let (proto, host) = (scheme.to_owned(), host.map(str::to_owned));
             return (self.peer, Forwarded { addresses: self.peer.to_string(), proto, host });
         }
-        let lines: Vec<&str> =
-            headers.get_all("x-forwarded-for").iter().filter_map(|line| line.to_str().ok()).collect();
-        let named = lines.join(",");
-        let hops = named.split(',').map(str::trim).filter(|hop| !hop.is_empty());
+        let lines = headers.get_all("x-forwarded-for").iter().map(HeaderValue::as_bytes);
+        let hops: Vec<Hop> =
+            lines.flat_map(|line| line.split(|byte| *byte == b',')).filter_map(Hop::read).collect();
         let mut address = self.peer;
         // From the nearest hop on: the first one that is not ours is the visitor, as far as we can know.
-        for hop in hops.rev() {
-            let Some(hop) = address_of(hop) else { break };
-            address = hop;
-            if !self.trusted.iter().any(|net| net.contains(&hop)) {
+        for hop in hops.iter().rev() {
+            address = hop.0.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
+            if !self.trusted.iter().any(|net| net.contains(&address)) {
                 break;
             }
         }
-        let addresses = if named.trim().is_empty() {
-            self.peer.to_string()
-        } else {
-            format!("{}, {}", named.trim(), self.peer)
-        };
+        let named = hops.iter().map(Hop::to_string).chain([self.peer.to_string()]);
+        let addresses = named.collect::<Vec<_>>().join(", ");
         let proto = match text(headers, "x-forwarded-proto") {
             Some("https") => "https",
             Some("http") => "http",
@@ -196,14 +203,33 @@ impl Way<'_> {
     }
 }
 
-/// The address of one hop, which may carry a port.
-fn address_of(hop: &str) -> Option<IpAddr> {
-    let bracketed = hop.strip_prefix('[').and_then(|rest| rest.split_once(']')).map(|(inside, _)| inside);
-    let plain = bracketed.unwrap_or(hop);
-    let parsed: Option<IpAddr> = plain.parse().ok();
-    parsed
-        .or_else(|| hop.parse::<std::net::SocketAddr>().ok().map(|address| address.ip()))
-        .map(|address| address.to_canonical())
+/// One hop of `X-Forwarded-For`; `None`: it names nobody whom we know, so it is never taken for one of ours.
+struct Hop(Option<IpAddr>);
+
+impl Hop {
+    /// Reads an address, which may carry a port; blanks are no hop.
+    fn read(text: &[u8]) -> Option<Self> {
+        let text = text.trim_ascii();
+        if text.is_empty() {
+            return None;
+        }
+        let text = std::str::from_utf8(text).unwrap_or_default();
+        let bracketed =
+            text.strip_prefix('[').and_then(|rest| rest.split_once(']')).map(|(inside, _)| inside);
+        let parsed: Option<IpAddr> = bracketed.unwrap_or(text).parse().ok();
+        let address =
+            parsed.or_else(|| text.parse::<std::net::SocketAddr>().ok().map(|address| address.ip()));
+        Some(Self(address.map(|address| address.to_canonical())))
+    }
+}
+
+impl fmt::Display for Hop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(address) => address.fmt(f),
+            None => f.write_str("unknown"),
+        }
+    }
 }
 
 /// Undoes the percent-encoding of a value in a query; `None` if it is no text then.
@@ -244,7 +270,6 @@ pub(super) fn encode(value: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use http::HeaderValue;
     use proptest::prelude::*;
 
     use super::*;
@@ -253,7 +278,7 @@ mod tests {
         let trusted: Vec<IpNet> = vec!["10.0.0.0/8".parse().unwrap(), "fd00::/8".parse().unwrap()];
         let headers = lines
             .iter()
-            .map(|(name, value)| (name.parse().unwrap(), HeaderValue::from_static(value)))
+            .map(|(name, value)| (name.parse().unwrap(), HeaderValue::from_bytes(value.as_bytes()).unwrap()))
             .collect();
         let peer: IpAddr = peer.parse().unwrap();
         let way = Way { peer, believed: trusted.iter().any(|net| net.contains(&peer)), trusted: &trusted };
@@ -284,7 +309,10 @@ mod tests {
             ("2001:db8::1", "2001:db8::1"),
             ("::ffff:198.51.100.7", "198.51.100.7"),
             ("10.0.0.3", "10.0.0.3"),
-            ("198.51.100.7, unknown", "10.0.0.1"),
+            ("198.51.100.7, unknown", "0.0.0.0"),
+            ("unknown", "0.0.0.0"),
+            ("\u{ff}", "0.0.0.0"),
+            ("\u{ff}, 198.51.100.7, 10.0.0.2", "198.51.100.7"),
             ("", "10.0.0.1"),
         ];
         for (header, expected) in cases {

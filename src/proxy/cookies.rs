@@ -19,9 +19,6 @@ pub(super) const TICKET_HEADER: &str = "anteroom-ticket";
 /// The header of the pass, for those without cookies.
 pub(super) const PASS_HEADER: &str = "anteroom-pass";
 
-/// No more passes than this are tried per request.
-const MOST_PASSES: usize = 8;
-
 /// What a visitor shows.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Shown {
@@ -52,15 +49,14 @@ impl Shown {
             shown.pass_header = true;
         }
         for line in headers.get_all(COOKIE) {
-            let Ok(line) = std::str::from_utf8(line.as_bytes()) else { continue };
-            for (name, value) in line.split(';').filter_map(|pair| pair.trim().split_once('=')) {
+            // Cookies of the site may be no text; ours are.
+            let pairs = line.as_bytes().split(|byte| *byte == b';');
+            let texts = pairs.filter_map(|pair| std::str::from_utf8(pair).ok());
+            for (name, value) in texts.filter_map(|pair| pair.trim().split_once('=')) {
                 match kind_of(name) {
                     Some(Kind::Ticket) if shown.ticket.is_none() => shown.ticket = Some(value.to_owned()),
                     Some(Kind::Ticket) => {}
-                    Some(Kind::Pass) if shown.passes.len() < MOST_PASSES => {
-                        shown.passes.push(value.to_owned())
-                    }
-                    Some(Kind::Pass) => {}
+                    Some(Kind::Pass) => shown.passes.push(value.to_owned()),
                     Some(Kind::Line(event)) => shown.lines.push(event.to_owned()),
                     None => shown.others.push((name.to_owned(), value.to_owned())),
                 }
@@ -173,7 +169,12 @@ impl Writer<'_> {
     }
 
     fn pass_name(&self) -> String {
-        if self.shares_host { format!("{PASS}_{}", self.event) } else { PASS.to_owned() }
+        // With a domain the cookie is seen on other hosts, where other events may be.
+        if self.shares_host || self.policy.domain.is_some() {
+            format!("{PASS}_{}", self.event)
+        } else {
+            PASS.to_owned()
+        }
     }
 
     fn line(&self, name: &str, value: &str, path: &str, life: Option<Duration>) -> String {
@@ -208,6 +209,22 @@ mod tests {
 
     fn headers(lines: &[(&'static str, &'static str)]) -> HeaderMap {
         lines.iter().map(|(name, value)| (name.parse().unwrap(), HeaderValue::from_static(value))).collect()
+    }
+
+    #[test]
+    fn a_cookie_of_the_site_that_is_no_text_hides_none_of_ours() {
+        let mut headers = HeaderMap::new();
+        headers.insert(COOKIE, HeaderValue::from_bytes(b"name=J\xf6rg; wr_pass=p; wr_ticket=t").unwrap());
+        let shown = Shown::read(&headers);
+        assert_eq!((shown.passes(), shown.ticket()), (vec!["p"], Some("t")));
+    }
+
+    #[test]
+    fn every_pass_that_is_shown_is_tried() {
+        let line: String = (0..40).map(|n| format!("wr_pass_e{n}=p{n}; ")).collect();
+        let mut headers = HeaderMap::new();
+        headers.insert(COOKIE, line.parse().unwrap());
+        assert_eq!(Shown::read(&headers).passes().len(), 40);
     }
 
     #[test]
@@ -258,7 +275,7 @@ mod tests {
         };
         assert_eq!(
             writer.pass("t", Duration::from_secs(5)),
-            "wr_pass=t; Path=/; Max-Age=5; HttpOnly; SameSite=Lax; Domain=example.com; Secure"
+            "wr_pass_tour=t; Path=/; Max-Age=5; HttpOnly; SameSite=Lax; Domain=example.com; Secure"
         );
         writer.transport = Transport::Plain;
         writer.shares_host = true;

@@ -269,6 +269,9 @@ impl<D: FrontDesk> ProxyHttp for Gate<D> {
         request.remove_header(TICKET_HEADER);
         request.remove_header(PASS_HEADER);
         request.remove_header("forwarded");
+        // Some frameworks take these for the path: it would not be the one that was judged.
+        request.remove_header("x-original-url");
+        request.remove_header("x-rewrite-url");
         request.insert_header("x-forwarded-for", asked.forwarded.addresses.as_str())?;
         request.insert_header("x-forwarded-proto", asked.forwarded.proto.as_str())?;
         match &asked.forwarded.host {

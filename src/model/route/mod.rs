@@ -1,7 +1,7 @@
 //! Which event a request belongs to (design §6).
 //!
-//! A path can be read in more than one way: some origins merge `//`, take `\` or `%2f` for `/`, or cut `;parameters`
-//! off. [`NormalPath`] holds every reading. An event guards a request if it guards *any* reading of it, a bypass rule
+//! A path can be read in more than one way: some origins merge `//` or take it for the beginning of a host, take `\`
+//! or `%2f` for `/`, or cut `;parameters` off. [`NormalPath`] holds every reading; dot segments are refused. An event guards a request if it guards *any* reading of it, a bypass rule
 //! holds only if it holds for *every* one, and what two events would both guard is refused.
 
 mod host;
@@ -28,9 +28,9 @@ pub enum Refused {
     /// A `%` that two hexadecimal digits do not follow, or that hides a second encoding of a dot or slash.
     #[error("the request path is not percent-encoded properly; encode it once")]
     BadEscape,
-    /// More `..` than there are segments.
-    #[error("the request path leads above the root; leave out '..'")]
-    AboveRoot,
+    /// A segment is `.` or `..`, plainly or in disguise.
+    #[error("the request path contains '.' or '..'; ask for the path that they lead to")]
+    DotSegment,
     /// Different servers would read the path differently, and two events would each guard one reading.
     #[error(
         "the request path can be read in two ways that belong to two events; leave out '//', ';', '\\' and '%2f'"

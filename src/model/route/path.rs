@@ -7,7 +7,7 @@ use super::Refused;
 /// Longer paths are refused, in bytes.
 const LONGEST: usize = 8 * 1024;
 
-/// A request path with dot segments and escapes resolved: one reading, or several where origins differ.
+/// A request path with its escapes resolved: one reading, or several where origins differ.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NormalPath<'a> {
     /// The reading that changes least; it keeps empty segments, `%2f` and parameters.
@@ -16,12 +16,16 @@ pub struct NormalPath<'a> {
     others: Vec<Vec<u8>>,
 }
 
-/// What an origin makes of the parts of a path that origins differ in.
-#[derive(Clone, Copy)]
-struct Habits {
-    merges_slashes: bool,
-    decodes_slashes: bool,
-    cuts_parameters: bool,
+/// What some origins make of a path and others do not; a set of these is a way to read it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Habit {
+    MergesSlashes,
+    DecodesSlashes,
+    TurnsBackslashes,
+    TurnsEscapedBackslashes,
+    CutsParameters,
+    /// `//x/y` is the path `/y` of the host `x`, as in a URL without a scheme.
+    ReadsAuthority,
 }
 
 /// One byte of a decoded path.
@@ -29,10 +33,53 @@ struct Habits {
 enum Piece {
     /// It stands for itself.
     Byte(u8),
-    /// `\`, `%5c` or `%2f`: a border of segments, or not.
-    MaybeBorder(u8),
+    /// `%2f`, `\` or `%5c`: a border of segments to an origin of this habit.
+    MaybeBorder(u8, Habit),
     /// A bare `;`: from here to the end of the segment may be parameters.
     Semicolon,
+}
+
+/// Habits of an origin.
+#[derive(Clone, Copy)]
+struct Habits(u8);
+
+impl Habit {
+    const ALL: [Self; 6] = [
+        Self::MergesSlashes,
+        Self::DecodesSlashes,
+        Self::TurnsBackslashes,
+        Self::TurnsEscapedBackslashes,
+        Self::CutsParameters,
+        Self::ReadsAuthority,
+    ];
+
+    const fn bit(self) -> u8 {
+        1 << self as u8
+    }
+}
+
+impl Habits {
+    fn include(self, habit: Habit) -> bool {
+        self.0 & habit.bit() != 0
+    }
+
+    /// Every set of the habits that matter to a path, the empty one left out.
+    fn that_matter(pieces: &[Piece]) -> impl Iterator<Item = Self> {
+        let borders = |piece: &Piece| matches!(piece, Piece::Byte(b'/') | Piece::MaybeBorder(..));
+        let matters = |habit: Habit| match habit {
+            // A segment that is nothing but parameters is empty without them.
+            Habit::MergesSlashes => {
+                pieces.windows(2).any(|pair| pair.iter().all(borders)) || pieces.contains(&Piece::Semicolon)
+            }
+            Habit::ReadsAuthority => {
+                pieces.get(1).is_some_and(|second| borders(second) || *second == Piece::Semicolon)
+            }
+            Habit::CutsParameters => pieces.contains(&Piece::Semicolon),
+            habit => pieces.iter().any(|piece| matches!(piece, Piece::MaybeBorder(_, of) if *of == habit)),
+        };
+        let mask: u8 = Habit::ALL.into_iter().filter(|habit| matters(*habit)).map(Habit::bit).sum();
+        (1..1 << Habit::ALL.len()).filter(move |set| set & !mask == 0).map(Self)
+    }
 }
 
 /// Reads the raw path of a request; a query is ignored.
@@ -53,25 +100,18 @@ pub fn normalise(raw: &[u8]) -> Result<NormalPath<'_>, Refused> {
         return Ok(NormalPath { plain: Cow::Borrowed(path), others: Vec::new() });
     }
     let pieces = decode(path)?;
-    let plain_habits = Habits { merges_slashes: false, decodes_slashes: false, cuts_parameters: false };
-    let plain = Cow::Owned(resolve(&pieces, plain_habits)?);
-    let differ = |piece: &Piece| matches!(piece, Piece::MaybeBorder(_) | Piece::Semicolon);
-    let mut others: Vec<Vec<u8>> = Vec::new();
-    if !path.windows(2).any(|pair| pair == b"//") && !pieces.iter().any(differ) {
-        return Ok(NormalPath { plain, others });
+    if has_dot_segment(&pieces) {
+        return Err(Refused::DotSegment);
     }
-    for flags in 1u8..8 {
-        let habits = Habits {
-            merges_slashes: flags & 1 != 0,
-            decodes_slashes: flags & 2 != 0,
-            cuts_parameters: flags & 4 != 0,
-        };
-        let reading = resolve(&pieces, habits)?;
-        if *plain != reading && !others.contains(&reading) {
+    let plain = read_as(&pieces, Habits(0));
+    let mut others: Vec<Vec<u8>> = Vec::new();
+    for habits in Habits::that_matter(&pieces) {
+        let reading = read_as(&pieces, habits);
+        if plain != reading && !others.contains(&reading) {
             others.push(reading);
         }
     }
-    Ok(NormalPath { plain, others })
+    Ok(NormalPath { plain: Cow::Owned(plain), others })
 }
 
 fn decode(path: &[u8]) -> Result<Vec<Piece>, Refused> {
@@ -91,8 +131,9 @@ fn decode(path: &[u8]) -> Result<Vec<Piece>, Refused> {
             // Bytes that begin overlong forms of `.` and `/`, and nothing else in UTF-8.
             0xc0 | 0xc1 => return Err(Refused::BadEscape),
             b' ' | b'#' | b'?' if !escaped => return Err(Refused::NotAPath),
-            b'/' if escaped => Piece::MaybeBorder(byte),
-            b'\\' => Piece::MaybeBorder(byte),
+            b'/' if escaped => Piece::MaybeBorder(byte, Habit::DecodesSlashes),
+            b'\\' if escaped => Piece::MaybeBorder(byte, Habit::TurnsEscapedBackslashes),
+            b'\\' => Piece::MaybeBorder(byte, Habit::TurnsBackslashes),
             b';' if !escaped => Piece::Semicolon,
             other => Piece::Byte(other),
         });
@@ -116,51 +157,54 @@ fn hex(digit: u8) -> Result<u8, Refused> {
     }
 }
 
-/// Removes dot segments as RFC 3986 §5.2.4 does, the way an origin of these habits would.
-fn resolve(pieces: &[Piece], habits: Habits) -> Result<Vec<u8>, Refused> {
-    let mut segments: Vec<Vec<u8>> = Vec::new();
-    let mut segment: Vec<u8> = Vec::new();
-    let mut skipping = false;
-    let mut ends_in_border = false;
-    // The leading `/` opens the first segment; the end closes the last one.
-    for piece in pieces.iter().skip(1).map(Some).chain([None]) {
-        let border = match piece {
-            None | Some(Piece::Byte(b'/')) => true,
-            Some(Piece::MaybeBorder(_)) => habits.decodes_slashes,
-            Some(Piece::Byte(_) | Piece::Semicolon) => false,
-        };
-        if !border {
+/// Whether a segment is `.` or `..`, wherever any origin may see a border or parameters. Origins that resolve them and
+/// origins that do not would be asked for different things; no browser sends them.
+fn has_dot_segment(pieces: &[Piece]) -> bool {
+    let border = |piece: &Piece| matches!(piece, Piece::Byte(b'/') | Piece::MaybeBorder(..));
+    let parameters = |piece: &Piece| matches!(piece, Piece::Semicolon | Piece::Byte(b';'));
+    pieces.split(border).any(|segment| {
+        let name = segment.split(parameters).next().unwrap_or_default();
+        matches!(name, [Piece::Byte(b'.')] | [Piece::Byte(b'.'), Piece::Byte(b'.')])
+    })
+}
+
+/// The path as an origin of these habits reads it.
+fn read_as(pieces: &[Piece], habits: Habits) -> Vec<u8> {
+    let border = |piece: &Piece| match piece {
+        Piece::MaybeBorder(_, habit) => habits.include(*habit),
+        piece => *piece == Piece::Byte(b'/'),
+    };
+    let parameters = |piece: &Piece| *piece == Piece::Semicolon && habits.include(Habit::CutsParameters);
+    // What is before the leading border is no segment.
+    let mut segments: Vec<&[Piece]> = pieces
+        .split(border)
+        .skip(1)
+        .map(|segment| segment.split(parameters).next().unwrap_or_default())
+        .collect();
+    if habits.include(Habit::ReadsAuthority) && segments.first().is_some_and(|first| first.is_empty()) {
+        let authority = segments.iter().position(|segment| !segment.is_empty());
+        segments.drain(..authority.map_or(segments.len(), |at| at + 1));
+    }
+    if habits.include(Habit::MergesSlashes) {
+        let ends_in_border = segments.last().is_some_and(|last| last.is_empty());
+        segments.retain(|segment| !segment.is_empty());
+        segments.extend(ends_in_border.then_some(&[][..]));
+    }
+    let mut path = Vec::with_capacity(pieces.len() + 1);
+    for segment in segments {
+        path.push(b'/');
+        for piece in segment {
             match piece {
-                Some(Piece::Semicolon) if habits.cuts_parameters => skipping = true,
-                _ if skipping => {}
-                Some(Piece::Semicolon) => segment.push(b';'),
-                Some(Piece::MaybeBorder(b'/')) => segment.extend(b"%2f"),
-                Some(Piece::Byte(byte) | Piece::MaybeBorder(byte)) => segment.push(*byte),
-                None => {}
+                Piece::Semicolon => path.push(b';'),
+                Piece::MaybeBorder(b'/', _) => path.extend(b"%2f"),
+                Piece::Byte(byte) | Piece::MaybeBorder(byte, _) => path.push(*byte),
             }
-            continue;
-        }
-        skipping = false;
-        let last = piece.is_none();
-        ends_in_border = matches!(segment.as_slice(), b"" | b"." | b"..");
-        match std::mem::take(&mut segment).as_slice() {
-            b"." => {}
-            b".." => {
-                segments.pop().ok_or(Refused::AboveRoot)?;
-            }
-            b"" if last || habits.merges_slashes => {}
-            other => segments.push(other.to_vec()),
         }
     }
-    let mut path = Vec::with_capacity(pieces.len());
-    for segment in &segments {
-        path.push(b'/');
-        path.extend(segment);
-    }
-    if ends_in_border || path.is_empty() {
+    if path.is_empty() {
         path.push(b'/');
     }
-    Ok(path)
+    path
 }
 
 impl NormalPath<'_> {

@@ -69,27 +69,36 @@ fn a_path_is_matched_as_some_origin_would_read_it_or_refused() {
         ("//buy", "buy"),
         ("///buy", "buy"),
         ("/buy//", "buy"),
-        ("//other//buy", "-"),
+        ("//other//buy", "buy"),
         ("/buy//vip", "Ambiguous"),
-        // Dot segments, bare and encoded.
-        ("/./buy", "buy"),
-        ("/x/../buy", "buy"),
-        ("/x/%2e%2e/buy", "buy"),
-        ("/x/%2E%2e/buy", "buy"),
-        ("/x/.%2e/buy", "buy"),
-        ("/%2e/buy", "buy"),
-        ("/buy/..", "-"),
-        ("/buy/../x", "-"),
-        ("/buy/%2e%2e/x", "-"),
-        ("/buy/vip/..", "buy"),
-        ("/buy/./vip", "vip"),
+        ("//x/buy", "buy"),
+        ("//buy/x", "buy"),
+        ("/\\x/buy", "buy"),
+        ("///x/buy/y", "buy"),
+        ("//x/other", "-"),
+        ("//buy/vip/x", "vip"),
+        // Dot segments, bare and encoded: some origins resolve them, some do not.
+        ("/./buy", "DotSegment"),
+        ("/x/../buy", "DotSegment"),
+        ("/buy/../x", "DotSegment"),
+        ("/buy/%2e%2e/x", "DotSegment"),
+        ("/x/%2E%2e/buy", "DotSegment"),
+        ("/x/.%2e/buy", "DotSegment"),
+        ("/%2e/buy", "DotSegment"),
+        ("/buy/..", "DotSegment"),
+        ("/buy/.", "DotSegment"),
+        ("/..", "DotSegment"),
+        ("/x/..\\buy", "DotSegment"),
+        ("/x\\y%2f..%2fbuy", "DotSegment"),
+        ("/x%5cy%2f..%2fbuy", "DotSegment"),
+        ("/x%2fy\\..\\buy", "DotSegment"),
+        ("/x%5cy/..\\buy", "DotSegment"),
+        ("/buy/..;/x", "DotSegment"),
+        ("/buy/..%3b/x", "DotSegment"),
+        ("/x/..;a=b/buy", "DotSegment"),
         ("/buy/...", "buy"),
         ("/x/..buy", "-"),
-        ("/..", "AboveRoot"),
-        ("/../buy", "AboveRoot"),
-        ("/x/../../buy", "AboveRoot"),
-        ("/x//../buy", "buy"),
-        ("/x//../../buy", "AboveRoot"),
+        ("/.well-known/x", "-"),
         // Encoded letters.
         ("/%62uy", "buy"),
         ("/b%75%79", "buy"),
@@ -99,29 +108,21 @@ fn a_path_is_matched_as_some_origin_would_read_it_or_refused() {
         ("/caf%c3%a9/x", "buy"),
         ("/café", "buy"),
         // Encoded slashes and backslashes.
-        ("/x%2f..%2fbuy", "buy"),
-        ("/x%2F..%2Fbuy", "buy"),
         ("/%2fbuy", "buy"),
         ("/%2Fbuy", "buy"),
-        ("/x/..%2fbuy", "buy"),
-        ("/buy%2f..%2fx", "-"),
-        ("/buy/..%2fx", "buy"),
         ("/buy%2fvip", "vip"),
         ("/buy/%2fvip", "Ambiguous"),
         ("/buy/a%2fb", "buy"),
-        ("/buy/x%2f..%2fvip", "Ambiguous"),
         ("/\\buy", "buy"),
-        ("/x\\..\\buy", "buy"),
         ("/%5cbuy", "buy"),
-        ("/x%5C..%5Cbuy", "buy"),
-        ("/x%2f..%2f..%2fbuy", "AboveRoot"),
+        ("/buy\\x", "buy"),
+        ("/buy%5cx", "buy"),
+        ("/buy%2fa\\b", "buy"),
+        ("/buy%5cvip%2fx", "Ambiguous"),
         // Parameters.
         ("/buy;x=1", "buy"),
-        ("/x/..;/buy", "buy"),
-        ("/x/..;a=b/buy", "buy"),
         ("/;a/buy", "buy"),
         ("/buy;x/vip", "vip"),
-        ("/buy/..;/x", "buy"),
         ("/x;/buy", "-"),
         ("/buy%3bx", "-"),
         // Encoded twice, cut short, overlong, or no path.
@@ -213,12 +214,10 @@ fn a_bypass_prefix_must_hold_in_every_reading() {
     let below = |path: &str| normalise(path.as_bytes()).unwrap().is_below("/buy/healthz");
     assert!(below("/buy/healthz"));
     assert!(below("/buy/healthz/x"));
-    assert!(below("/buy/x/../healthz"));
     assert!(!below("/buy/healthzz"));
     assert!(!below("/buy/Healthz"), "an exception is taken to the letter");
-    assert!(!below("/buy/healthz/%2e%2e/x"));
-    assert!(!below("/buy/healthz/..%2fx"));
-    assert!(!below("/buy/healthz/..;/x"));
+    assert!(!below("/x\\buy/healthz"));
+    assert!(!below("//buy/healthz"));
     assert!(!below("/buy//healthz"));
 }
 
@@ -249,11 +248,11 @@ proptest! {
     #[test]
     fn no_spelling_of_a_guarded_path_escapes_its_event(
         letters in prop::collection::vec(0u8..4, 3), before in prop::sample::select(vec![
-            "", "/", "/.", "/x/..", "/%2e", "/x/%2E%2e", "/x%2f..", "//", "/x\\..", "/x/..;p", "/;p",
-        ]), border in prop::sample::select(vec!["/", "%2f", "%2F", "\\", "%5c", "//", "/./"]),
+            "", "/", "//", "//x", "/\\x", "/;p", "/;p/",
+        ]), border in prop::sample::select(vec!["/", "%2f", "%2F", "\\", "%5c", "//"]),
     ) {
         let mut path = before.to_owned();
-        if !path.starts_with('/') && border != "/" && border != "//" && border != "/./" { path.push('/'); }
+        if !path.starts_with('/') && !border.starts_with('/') { path.push('/'); }
         path.push_str(border);
         for (letter, how) in "buy".chars().zip(letters) {
             match how {
@@ -264,6 +263,6 @@ proptest! {
             }
         }
         let found = verdict("shop.test", &path);
-        prop_assert!(found == "buy" || found == "AboveRoot", "{path}: {found}");
+        prop_assert!(found == "buy", "{path}: {found}");
     }
 }

@@ -74,7 +74,7 @@ fn the_wish_must_be_a_path_of_the_event_on_this_host() {
         let reply = house.go(&format!("/waitingroom/tour?to={to}"), "wr_pass=pass");
         reply.header("location").unwrap().to_owned()
     };
-    for kept in ["/buy", "/buy/a%20b?x=1&y", "/buy//x", "/x/../buy", "/BUY"] {
+    for kept in ["/buy", "/buy/a%20b?x=1&y", "/buy//x", "/BUY"] {
         assert_eq!(goes_to(&super::super::asked::encode(kept)), kept);
     }
     for refused in [
@@ -86,6 +86,7 @@ fn the_wish_must_be_a_path_of_the_event_on_this_host() {
         "/other",
         "/buyer",
         "/buy/..",
+        "/x/../buy",
         "/buy\r\nx",
         "/buy\t",
         "/b\u{e9}",
