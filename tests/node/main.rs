@@ -7,6 +7,8 @@
     reason = "a test that fails here says where"
 )]
 
+mod disk;
+mod full_disk;
 mod process;
 mod tls;
 

@@ -8,6 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use crate::disk::Disk;
+
 /// The program under test.
 pub(crate) fn anteroom() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_anteroom"));
@@ -86,6 +88,11 @@ impl Place {
         self.dir.path().join("anteroom.yaml")
     }
 
+    /// The token of the operator's API, where the file names one.
+    pub(crate) fn token(&self) -> PathBuf {
+        self.dir.path().join("admin.token")
+    }
+
     pub(crate) fn write(&self, text: &str) {
         std::fs::write(self.file(), text).unwrap();
     }
@@ -99,11 +106,25 @@ impl Place {
         self.start_while(|_| {})
     }
 
+    /// Starts the node with its data on this disk.
+    pub(crate) fn start_on(&self, disk: &Disk) -> Running {
+        self.run(disk.inside(&self.command()), |_| {})
+    }
+
     /// Starts the node, and calls `meanwhile` with the visitors' address again and again until it is ready.
     pub(crate) fn start_while(&self, meanwhile: impl Fn(SocketAddr)) -> Running {
-        let log = std::fs::File::options().create(true).append(true).open(self.log()).unwrap();
+        self.run(self.command(), meanwhile)
+    }
+
+    fn command(&self) -> Command {
         let mut command = anteroom();
-        command.args(["run", "-c"]).arg(self.file()).stderr(log).stdout(Stdio::null());
+        command.args(["run", "-c"]).arg(self.file());
+        command
+    }
+
+    fn run(&self, mut command: Command, meanwhile: impl Fn(SocketAddr)) -> Running {
+        let log = std::fs::File::options().create(true).append(true).open(self.log()).unwrap();
+        command.stderr(log).stdout(Stdio::null());
         let mut running = Running(command.spawn().unwrap());
         until("the node is ready", || {
             meanwhile(self.visitors);
@@ -123,14 +144,20 @@ impl Place {
 
     /// Asks the operator's API.
     pub(crate) fn admin(&self, method: &str, path: &str, body: &str) -> serde_json::Value {
-        let token = std::fs::read_to_string(self.dir.path().join("data/admin.token")).unwrap();
+        let answer = self.try_admin(method, path, body);
+        assert!(answer.status < 300, "{method} {path}: {answer:?}");
+        serde_json::from_str(&answer.body).unwrap_or_default()
+    }
+
+    /// Asks the operator's API for what it may refuse.
+    pub(crate) fn try_admin(&self, method: &str, path: &str, body: &str) -> Answer {
+        let made = self.dir.path().join("data/admin.token");
+        let token = std::fs::read_to_string(made).or_else(|_| std::fs::read_to_string(self.token())).unwrap();
         let mut request =
             Request::get(self.admin, path).header("Authorization", &format!("Bearer {}", token.trim()));
         request.method = method.to_owned();
         request.body = body.to_owned();
-        let answer = request.header("Content-Type", "application/json").send();
-        assert!(answer.status < 300, "{method} {path}: {answer:?}");
-        serde_json::from_str(&answer.body).unwrap_or_default()
+        request.header("Content-Type", "application/json").send()
     }
 }
 
