@@ -6,7 +6,7 @@ use std::num::NonZeroU16;
 use anteroom::model::exchange::{BucketCount, EdgeStage, EventReport, Report};
 use anteroom::model::ids::{EventId, Generation, LineEpoch, LogIndex, NodeId, NodeRun, Term};
 use anteroom::model::leader::Leader;
-use anteroom::model::ledger::{Change, ChangeKind, Command, State};
+use anteroom::model::ledger::{Change, ChangeKind, Command, Condition, State};
 use anteroom::model::order::{BucketStart, SLICES};
 use anteroom::model::policy::Fields;
 use anteroom::model::presence::Window;
@@ -62,7 +62,7 @@ fn ticks(criterion: &mut Criterion) {
     let kind = ChangeKind::Put(fields);
     let now = FleetTime(START);
     let mut state = State::default();
-    let change = Change { now, event: event.clone(), if_match: None, entropy: [1; 32], kind };
+    let change = Change { now, event: event.clone(), condition: Condition::Always, entropy: [1; 32], kind };
     state.apply(LogIndex(1), &Command::Change(change));
     for node in 0..3 {
         state.apply(LogIndex(2 + u64::from(node)), &Command::Register { run: run(node), now });

@@ -13,7 +13,7 @@ use anteroom::model::edge::{Contact, Scene, judge};
 use anteroom::model::exchange::EventPulse;
 use anteroom::model::ids::{EventId, Generation, KeyId, LedgerEpoch, LogIndex, NodeId, NodeRun, Term};
 use anteroom::model::leader::Leader;
-use anteroom::model::ledger::{Change, ChangeKind, Command, KeyRecord, LiveSet, State};
+use anteroom::model::ledger::{Change, ChangeKind, Command, Condition, KeyRecord, LiveSet, State};
 use anteroom::model::order::{Draws, KeyBase};
 use anteroom::model::policy::Fields;
 use anteroom::model::time::FleetTime;
@@ -43,7 +43,8 @@ impl House {
         let policy = serde_json::json!({ "capacity": 1, "max_admit_per_sec": 100, "heartbeat_ttl_s": 3600 });
         let fields = Fields::from(policy.as_object()?.clone());
         let kind = ChangeKind::Put(fields);
-        let change = Change { now, event: event.clone(), if_match: None, entropy: [9; 32], kind };
+        let change =
+            Change { now, event: event.clone(), condition: Condition::Always, entropy: [9; 32], kind };
         let mut state = State::default();
         let founding = vec![
             Command::Found { epoch: LEDGER, now, key },

@@ -24,12 +24,13 @@ use axum::response::Response;
 use axum::routing::{delete, get, post, put};
 use tokio::net::TcpListener;
 
-pub use assembly::{Assembly, Reloaded};
+pub use assembly::{Assembly, ReloadTried, Reloaded};
 pub use scrape::{Probes, serve_probes};
 pub use token::{AdminToken, AdminTokenError};
 
 use crate::desk::{ControlError, ControlPort, Desk};
 use problem::Problem;
+use wire::Run;
 
 /// The largest body that a request may have, in bytes.
 const BODY_LIMIT: usize = 64 * 1024;
@@ -100,6 +101,10 @@ fn routes(admin: Admin) -> Router {
 async fn guard(State(admin): State<Admin>, request: Request, next: Next) -> Result<Response, Problem> {
     if !admin.token.is_shown_by(request.headers()) {
         return Err(Problem::unauthorised());
+    }
+    if !request.method().is_safe() {
+        // Of whatever path, also of one whose handler knows no dry run: what is not understood is not done.
+        Run::of(request.uri().query())?;
     }
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
     let response = next.run(request).await;

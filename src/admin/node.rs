@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::Admin;
 use super::problem::Problem;
-use super::wire::answer;
+use super::wire::{Run, answer};
 
 pub(super) async fn read(State(admin): State<Admin>) -> Response {
     let figures = admin.desk.figures();
@@ -32,13 +32,22 @@ pub(super) async fn read(State(admin): State<Admin>) -> Response {
     answer(StatusCode::OK, &told, None)
 }
 
-pub(super) async fn rotate_key(State(admin): State<Admin>) -> Result<Response, Problem> {
-    let (key, index) = admin.control()?.rotate_key().await?;
+pub(super) async fn rotate_key(State(admin): State<Admin>, run: Run) -> Result<Response, Problem> {
+    let control = admin.control()?;
+    if run == Run::Dry {
+        let key = control.try_rotate_key().await?;
+        return Ok(answer(StatusCode::OK, &json!({ "dry_run": true, "key": key }), None));
+    }
+    let (key, index) = control.rotate_key().await?;
     tracing::info!(%key, "a new signing key is in the control log");
     Ok(answer(StatusCode::OK, &json!({ "key": key, "index": index }), None))
 }
 
-pub(super) async fn reload(State(admin): State<Admin>) -> Result<Response, Problem> {
+pub(super) async fn reload(State(admin): State<Admin>, run: Run) -> Result<Response, Problem> {
+    if run == Run::Dry {
+        let told = admin.assembly.try_reload().await.map_err(Problem::reload_refused)?;
+        return Ok(answer(StatusCode::OK, &told, None));
+    }
     let reloaded = admin.assembly.reload().await.map_err(Problem::reload_refused)?;
     Ok(answer(StatusCode::OK, &reloaded, None))
 }

@@ -69,6 +69,11 @@ impl From<ControlError> for Problem {
                 let problem = Self::new(StatusCode::PRECONDITION_FAILED, "version_mismatch", detail);
                 Self { version: Some(current), ..problem }
             }
+            ControlError::Missing => Self::new(StatusCode::PRECONDITION_FAILED, "no_such_event", detail),
+            ControlError::Exists { current } => {
+                let problem = Self::new(StatusCode::PRECONDITION_FAILED, "exists", detail);
+                Self { version: Some(current), ..problem }
+            }
             ControlError::Conflict(_) => Self::new(StatusCode::CONFLICT, "conflict", detail),
             ControlError::Faults(faults) => Self::faults(faults),
             ControlError::Unavailable(_) => Self::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", detail),

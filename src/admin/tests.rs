@@ -1,7 +1,9 @@
 use std::sync::Mutex;
 
 use async_trait::async_trait;
-use http::header::{ALLOW, AUTHORIZATION, CONTENT_TYPE, ETAG, IF_MATCH, LOCATION, RETRY_AFTER};
+use http::header::{
+    ALLOW, AUTHORIZATION, CONTENT_TYPE, ETAG, IF_MATCH, IF_NONE_MATCH, LOCATION, RETRY_AFTER,
+};
 use http::{HeaderMap, Method, Request, StatusCode};
 use http_body_util::{BodyExt, Full};
 use hyper_util::rt::TokioIo;
@@ -10,19 +12,19 @@ use tokio::net::TcpStream;
 
 use super::*;
 use crate::clock::Clock;
-use crate::desk::Changed;
+use crate::desk::{Changed, Tried};
 use crate::lifecycle::Lifecycle;
 use crate::metrics::Metrics;
 use crate::model::ids::{EventId, Generation, KeyId, LogIndex, NodeId, NodeRun, TicketId};
-use crate::model::ledger::{ChangeKind, ChangeOutcome};
-use crate::model::policy::{Fields, Policy};
+use crate::model::ledger::{ChangeKind, ChangeOutcome, Condition};
+use crate::model::policy::{Fault, Fields, Policy};
 
 const TOKEN: &str = "a-token-that-nobody-knows";
 
 /// A control log of one event's fields and version, that writes down what it is asked.
 #[derive(Default)]
 struct Pretended {
-    asked: Mutex<Vec<(ChangeKind, Option<u64>)>>,
+    asked: Mutex<Vec<(ChangeKind, Condition)>>,
     fields: Mutex<Option<(u64, Fields)>>,
     fails: Mutex<Option<ControlError>>,
 }
@@ -34,7 +36,7 @@ impl Pretended {
         Arc::new(pretended)
     }
 
-    fn asked(&self) -> Vec<(ChangeKind, Option<u64>)> {
+    fn asked(&self) -> Vec<(ChangeKind, Condition)> {
         self.asked.lock().unwrap().clone()
     }
 
@@ -47,19 +49,35 @@ impl Pretended {
 impl ControlPort for Pretended {
     async fn change(
         &self,
-        _: EventId,
+        event: EventId,
         kind: ChangeKind,
-        if_match: Option<u64>,
+        condition: Condition,
     ) -> Result<Changed, ControlError> {
         self.check()?;
-        self.asked.lock().unwrap().push((kind.clone(), if_match));
-        let mut kept = self.fields.lock().unwrap();
-        let outcome = if kept.is_some() { ChangeOutcome::Updated } else { ChangeOutcome::Created };
-        if let (Some((current, _)), Some(seen)) = (kept.as_ref(), if_match)
-            && *current != seen
-        {
-            return Err(ControlError::VersionMismatch { current: *current });
+        self.asked.lock().unwrap().push((kind.clone(), condition));
+        let Tried { outcome, fields, warnings, .. } = self.try_change(event, kind, condition).await?;
+        *self.fields.lock().unwrap() = fields.map(|fields| (6, fields));
+        Ok(Changed { index: LogIndex(6), version: 6, outcome, merged: None, warnings })
+    }
+
+    async fn try_change(
+        &self,
+        _: EventId,
+        kind: ChangeKind,
+        condition: Condition,
+    ) -> Result<Tried, ControlError> {
+        self.check()?;
+        let kept = self.fields.lock().unwrap().clone();
+        let version = kept.as_ref().map(|(version, _)| *version);
+        match (condition, version) {
+            (Condition::Version(seen), Some(current)) if current != seen => {
+                return Err(ControlError::VersionMismatch { current });
+            }
+            (Condition::Absent, Some(current)) => return Err(ControlError::Exists { current }),
+            (Condition::Exists, None) => return Err(ControlError::Missing),
+            _ => {}
         }
+        let outcome = if kept.is_some() { ChangeOutcome::Updated } else { ChangeOutcome::Created };
         let mut after = kept.clone().map(|(_, fields)| fields).unwrap_or_default();
         match kind {
             ChangeKind::Patch(_) if kept.is_none() => return Err(ControlError::NoSuchEvent),
@@ -67,13 +85,17 @@ impl ControlPort for Pretended {
             _ => {}
         }
         let warnings = Policy::from_fields(&after).map_err(ControlError::Faults)?.warnings();
-        *kept = Some((6, after));
-        Ok(Changed { index: LogIndex(6), version: 6, outcome, merged: None, warnings })
+        Ok(Tried { version, outcome, merged: None, fields: Some(after), warnings })
     }
 
     async fn rotate_key(&self) -> Result<(KeyId, LogIndex), ControlError> {
         self.check()?;
         Ok((KeyId(3), LogIndex(8)))
+    }
+
+    async fn try_rotate_key(&self) -> Result<KeyId, ControlError> {
+        self.check()?;
+        Ok(KeyId(3))
     }
 
     async fn describe(&self, event: EventId) -> Result<Value, ControlError> {
@@ -104,12 +126,25 @@ impl Assembly for Process {
         Err("anteroom.yaml:1:1: node.id: 0 is not a whole number from 1 to 65535".to_owned())
     }
 
-    fn has_origin(&self, name: &str) -> bool {
-        name == "shop"
+    async fn try_reload(&self) -> Result<ReloadTried, String> {
+        let tried = ReloadTried {
+            dry_run: true,
+            changed: vec!["limits"],
+            events: std::collections::BTreeMap::new(),
+            refused: std::collections::BTreeMap::new(),
+            warnings: Vec::new(),
+        };
+        Ok(tried)
     }
 
-    fn has_default_origin(&self) -> bool {
-        false
+    fn faults(&self, fields: &Fields) -> Vec<Fault> {
+        let known = fields.get("origin").is_none_or(|origin| origin == "\"shop\"");
+        let fault = Fault { path: "origin".to_owned(), problem: "is not known".to_owned() };
+        if known { Vec::new() } else { vec![fault] }
+    }
+
+    fn warnings(&self, _: &EventId, policy: &Policy) -> Vec<String> {
+        policy.origin.is_none().then(|| "no `origin` is named".to_owned()).into_iter().collect()
     }
 }
 
@@ -234,7 +269,7 @@ async fn put_creates_and_says_what_is_missing_yet() {
     let warnings = told["warnings"].to_string();
     assert!(warnings.contains("`match`") && warnings.contains("`origin`"), "{warnings}");
     let wanted = ChangeKind::Put(fields(json!({ "capacity": 10, "max_admit_per_sec": 2 })));
-    assert_eq!(control.asked(), [(wanted, None)]);
+    assert_eq!(control.asked(), [(wanted, Condition::Always)]);
 }
 
 #[tokio::test]
@@ -292,6 +327,73 @@ async fn a_dry_run_tells_and_does_nothing() {
     assert_eq!(control.asked(), []);
 }
 
+/// Every request that changes something, and a body that it takes.
+fn mutations() -> Vec<(&'static str, &'static str, Value)> {
+    let none = Value::Null;
+    vec![
+        ("PUT", "/admin/events/tour", json!({ "capacity": 11 })),
+        ("PATCH", "/admin/events/tour", json!({ "capacity": 11 })),
+        ("DELETE", "/admin/events/tour", none.clone()),
+        ("POST", "/admin/events/tour/pause", none.clone()),
+        ("POST", "/admin/events/tour/resume", none.clone()),
+        ("POST", "/admin/events/tour/open", none.clone()),
+        ("POST", "/admin/events/tour/close", none.clone()),
+        ("POST", "/admin/events/tour/reset", none.clone()),
+        ("POST", "/admin/events/tour/admit", json!({ "count": 2 })),
+        ("PUT", "/admin/events/tour/inventory", json!({ "inventory": 7 })),
+        ("PUT", "/admin/events/tour/message", json!({ "message": "Soon." })),
+        ("DELETE", "/admin/events/tour/passes/1-2-3", none.clone()),
+        ("POST", "/admin/keys/rotate", none.clone()),
+        ("POST", "/admin/reload", none),
+    ]
+}
+
+#[test]
+fn the_list_of_mutations_is_whole() {
+    let routes = include_str!("mod.rs");
+    let count = |handler: &str| routes.matches(handler).count();
+    let all = [" post(", " put(", ".put(", ".patch(", " delete(", ".delete("].map(count);
+    assert_eq!(all.iter().sum::<usize>(), mutations().len(), "{all:?}");
+}
+
+#[tokio::test]
+async fn every_mutation_can_be_tried_and_none_takes_an_unknown_query() {
+    for (method, path, body) in mutations() {
+        let control = Pretended::with(small());
+        let api = api(Some(Arc::clone(&control))).await;
+        let dry = format!("{path}?dry_run=true");
+        let told = api.ask(method, &dry, body.clone()).await;
+        assert_eq!(told.status, StatusCode::OK, "{method} {path}: {}", told.text);
+        assert_eq!(told.json()["dry_run"], true, "{method} {path}: {}", told.text);
+        for query in ["dryrun=true", "dry_run=1", "dry_run=true&x=1", "dry_run", "force=true"] {
+            let refused = api.ask(method, &format!("{path}?{query}"), body.clone()).await;
+            assert_eq!(refused.status, StatusCode::BAD_REQUEST, "{method} {path}?{query}");
+        }
+        assert_eq!(control.asked(), [], "{method} {path}");
+    }
+}
+
+#[tokio::test]
+async fn a_change_can_ask_that_an_event_exists_or_does_not() {
+    let control = Arc::new(Pretended::default());
+    let api = api(Some(Arc::clone(&control))).await;
+    let ask = async |name, value: &str| {
+        let request = Request::builder()
+            .method("PUT")
+            .uri("/admin/events/tour")
+            .header("host", "admin")
+            .header(AUTHORIZATION, format!("Bearer {TOKEN}"))
+            .header(name, value);
+        let answer = ask(api.address, request.body(Full::from(small().to_string())).unwrap()).await;
+        (answer.status.as_u16(), answer.json()["state"].as_str().unwrap_or_default().to_owned())
+    };
+    assert_eq!(ask(IF_MATCH, "*").await, (412, "no_such_event".to_owned()));
+    assert_eq!(ask(IF_NONE_MATCH, "*").await.0, 201);
+    assert_eq!(ask(IF_NONE_MATCH, "*").await, (412, "exists".to_owned()));
+    assert_eq!(ask(IF_NONE_MATCH, "\"6\"").await, (400, "malformed".to_owned()));
+    assert_eq!(ask(IF_MATCH, "*").await.0, 200);
+}
+
 #[tokio::test]
 async fn every_verb_puts_its_change_into_the_log() {
     let patch = |value| ChangeKind::Patch(fields(value));
@@ -314,7 +416,7 @@ async fn every_verb_puts_its_change_into_the_log() {
         let path = format!("/admin/events/tour/{verb}");
         let answer = api.ask_seen(method, path.trim_end_matches('/'), body, Some("\"5\"")).await;
         assert_eq!((answer.status, &answer.json()["index"]), (StatusCode::OK, &json!(6)), "{verb}");
-        assert_eq!(control.asked(), [(wanted, Some(5))], "{verb}");
+        assert_eq!(control.asked(), [(wanted, Condition::Version(5))], "{verb}");
     }
 }
 
@@ -329,7 +431,7 @@ async fn opening_moves_a_schedule_that_stands_in_the_way() {
     let answer = api.ask("POST", "/admin/events/tour/open", Value::Null).await;
     assert_eq!(answer.status, StatusCode::OK, "{}", answer.text);
     let asked = control.asked();
-    let [(ChangeKind::Patch(patched), Some(5))] = asked.as_slice() else { panic!("{asked:?}") };
+    let [(ChangeKind::Patch(patched), Condition::Version(5))] = asked.as_slice() else { panic!("{asked:?}") };
     assert_eq!(patched.get("mode"), Some("\"enforce\""));
     let schedule: Value = serde_json::from_str(patched.get("schedule").unwrap()).unwrap();
     assert_eq!(schedule["closes_at"], "2999-01-02T10:00:00Z");

@@ -4,23 +4,22 @@ use axum::body::Bytes;
 use axum::extract::rejection::BytesRejection;
 use axum::extract::{Path, State};
 use axum::response::Response;
-use http::HeaderMap;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::Admin;
-use super::events::{set_fields, stated_fields, version_of};
+use super::events::{change, stated_fields, version_of};
 use super::problem::Problem;
-use super::wire::{body, changed, event_id, if_match};
-use crate::model::ledger::ChangeKind;
-use crate::model::policy::{Fault, Policy};
+use super::wire::{Terms, body, event_id};
+use crate::model::ledger::{ChangeKind, Condition};
+use crate::model::policy::{Fault, Fields, Policy};
 use crate::model::time::FleetTime;
 
 /// A request that does something to an event.
-type Call = (State<Admin>, Path<String>, HeaderMap);
+type Call = (State<Admin>, Path<String>, Terms);
 
 /// The same with a body.
-type CallWithBody = (State<Admin>, Path<String>, HeaderMap, Result<Bytes, BytesRejection>);
+type CallWithBody = (State<Admin>, Path<String>, Terms, Result<Bytes, BytesRejection>);
 
 pub(super) async fn pause(call: Call) -> Result<Response, Problem> {
     set(call, json!({ "paused": true })).await
@@ -35,7 +34,7 @@ pub(super) async fn close(call: Call) -> Result<Response, Problem> {
 }
 
 /// Opens: gate up, and whatever of the schedule stands in the way of now is moved or dropped.
-pub(super) async fn open((State(admin), Path(event), headers): Call) -> Result<Response, Problem> {
+pub(super) async fn open((State(admin), Path(event), terms): Call) -> Result<Response, Problem> {
     let event = event_id(&event)?;
     let described = admin.control()?.describe(event.clone()).await?;
     let policy = Policy::from_fields(&stated_fields(&described)).map_err(Problem::faults)?;
@@ -44,9 +43,12 @@ pub(super) async fn open((State(admin), Path(event), headers): Call) -> Result<R
         fields.insert("schedule".to_owned(), schedule);
     }
     // What was read decides what is written, so the version read must still be the one.
-    let version = if_match(&headers)?.or_else(|| version_of(&described));
-    let done = set_fields(&admin, &event, fields, version).await?;
-    Ok(changed(&event, &done))
+    let read = version_of(&described).map(Condition::Version);
+    let condition = match terms.condition {
+        Condition::Always | Condition::Exists => read.unwrap_or_default(),
+        stated => stated,
+    };
+    change(&admin, event, ChangeKind::Patch(Fields::from(fields)), Terms { condition, ..terms }).await
 }
 
 /// The schedule of an event that opens now; `None` if it says nothing against that.
@@ -72,7 +74,7 @@ fn written(time: FleetTime) -> Option<String> {
 }
 
 pub(super) async fn reset(call: Call) -> Result<Response, Problem> {
-    change(call, ChangeKind::Reset).await
+    do_to_event(call, ChangeKind::Reset).await
 }
 
 #[derive(Deserialize)]
@@ -81,13 +83,13 @@ struct Admit {
     count: u32,
 }
 
-pub(super) async fn admit((state, path, headers, bytes): CallWithBody) -> Result<Response, Problem> {
+pub(super) async fn admit((state, path, terms, bytes): CallWithBody) -> Result<Response, Problem> {
     let Admit { count } = body(bytes)?;
     if !(1..=1_000_000).contains(&count) {
         let problem = format!("{count} is not a whole number from 1 to 1000000");
         return Err(Problem::faults(vec![Fault { path: "count".to_owned(), problem }]));
     }
-    change((state, path, headers), ChangeKind::Admit(count)).await
+    do_to_event((state, path, terms), ChangeKind::Admit(count)).await
 }
 
 #[derive(Deserialize)]
@@ -96,9 +98,9 @@ struct Inventory {
     inventory: Value,
 }
 
-pub(super) async fn inventory((state, path, headers, bytes): CallWithBody) -> Result<Response, Problem> {
+pub(super) async fn inventory((state, path, terms, bytes): CallWithBody) -> Result<Response, Problem> {
     let Inventory { inventory } = body(bytes)?;
-    set((state, path, headers), json!({ "inventory": inventory })).await
+    set((state, path, terms), json!({ "inventory": inventory })).await
 }
 
 #[derive(Deserialize)]
@@ -107,20 +109,19 @@ struct Message {
     message: Value,
 }
 
-pub(super) async fn message((state, path, headers, bytes): CallWithBody) -> Result<Response, Problem> {
+pub(super) async fn message((state, path, terms, bytes): CallWithBody) -> Result<Response, Problem> {
     let Message { message } = body(bytes)?;
-    set((state, path, headers), json!({ "message": message })).await
+    set((state, path, terms), json!({ "message": message })).await
 }
 
-async fn set((State(admin), Path(event), headers): Call, fields: Value) -> Result<Response, Problem> {
+async fn set(call: Call, fields: Value) -> Result<Response, Problem> {
     let Value::Object(fields) = fields else { return Err(Problem::failed("fields are an object")) };
-    let event = event_id(&event)?;
-    let done = set_fields(&admin, &event, fields, if_match(&headers)?).await?;
-    Ok(changed(&event, &done))
+    do_to_event(call, ChangeKind::Patch(Fields::from(fields))).await
 }
 
-async fn change((State(admin), Path(event), headers): Call, kind: ChangeKind) -> Result<Response, Problem> {
-    let event = event_id(&event)?;
-    let done = admin.control()?.change(event.clone(), kind, if_match(&headers)?).await?;
-    Ok(changed(&event, &done))
+async fn do_to_event(
+    (State(admin), Path(event), terms): Call,
+    kind: ChangeKind,
+) -> Result<Response, Problem> {
+    change(&admin, event_id(&event)?, kind, terms).await
 }

@@ -3,13 +3,14 @@
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Path, Query, State};
 use axum::response::Response;
-use http::{HeaderMap, StatusCode};
+use http::StatusCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::Admin;
+use super::events::change;
 use super::problem::Problem;
-use super::wire::{answer, changed, event_id, if_match};
+use super::wire::{Terms, answer, event_id};
 use crate::model::ids::{LogIndex, TicketId};
 use crate::model::ledger::ChangeKind;
 
@@ -24,11 +25,9 @@ fn ticket_id(text: &str) -> Result<TicketId, Problem> {
 pub(super) async fn end_pass(
     State(admin): State<Admin>,
     Path((event, id)): Path<(String, String)>,
-    headers: HeaderMap,
+    terms: Terms,
 ) -> Result<Response, Problem> {
-    let (event, id) = (event_id(&event)?, ticket_id(&id)?);
-    let done = admin.control()?.change(event.clone(), ChangeKind::EndPass(id), if_match(&headers)?).await?;
-    Ok(changed(&event, &done))
+    change(&admin, event_id(&event)?, ChangeKind::EndPass(ticket_id(&id)?), terms).await
 }
 
 pub(super) async fn explain(

@@ -1,34 +1,88 @@
 //! What requests and answers have in common: ids, versions, JSON bodies.
 
 use axum::body::Bytes;
+use axum::extract::FromRequestParts;
 use axum::extract::rejection::BytesRejection;
 use axum::response::{IntoResponse, Response};
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_MATCH, LOCATION};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_MATCH, IF_NONE_MATCH, LOCATION};
+use http::request::Parts;
 use http::{HeaderMap, HeaderValue, StatusCode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::json;
 
 use super::problem::Problem;
-use crate::desk::Changed;
+use crate::desk::{Changed, Tried};
 use crate::model::ids::EventId;
-use crate::model::ledger::ChangeOutcome;
+use crate::model::ledger::{ChangeOutcome, Condition};
+use crate::model::policy::Fields;
 
 /// The event that a path names.
 pub(super) fn event_id(text: &str) -> Result<EventId, Problem> {
     text.parse().map_err(|error| Problem::not_found(format!("\"{text}\": {error}")))
 }
 
-/// The version that the asker has seen, of an `If-Match` header; `*` and no header are any.
-pub(super) fn if_match(headers: &HeaderMap) -> Result<Option<u64>, Problem> {
-    let Some(value) = headers.get(IF_MATCH) else { return Ok(None) };
-    let text = value.to_str().unwrap_or_default().trim();
-    if text == "*" {
-        return Ok(None);
+/// Whether a change is made or only tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Run {
+    Real,
+    Dry,
+}
+
+impl Run {
+    /// What the query of a change says. A misspelt dry run must never be a real one, so anything else is refused.
+    pub(super) fn of(query: Option<&str>) -> Result<Self, Problem> {
+        match query.unwrap_or_default() {
+            "" | "dry_run=false" => Ok(Self::Real),
+            "dry_run=true" => Ok(Self::Dry),
+            other => {
+                Err(Problem::malformed(format!("?{other}: a change knows dry_run=true and nothing else")))
+            }
+        }
     }
-    let inner = text.strip_prefix('"').and_then(|text| text.strip_suffix('"'));
-    let version = inner.and_then(|inner| inner.parse().ok());
-    let wrong = || Problem::malformed("If-Match holds one ETag, as GET answered it: `If-Match: \"42\"`");
-    version.map(Some).ok_or_else(wrong)
+}
+
+impl<S: Sync> FromRequestParts<S> for Run {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        Self::of(parts.uri.query())
+    }
+}
+
+/// How a change of an event is asked for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Terms {
+    pub(super) run: Run,
+    /// What must hold of the event.
+    pub(super) condition: Condition,
+}
+
+impl<S: Sync> FromRequestParts<S> for Terms {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let run = Run::from_request_parts(parts, state).await?;
+        Ok(Self { run, condition: condition(&parts.headers)? })
+    }
+}
+
+/// What `If-Match` and `If-None-Match` ask for.
+fn condition(headers: &HeaderMap) -> Result<Condition, Problem> {
+    let text = |name| headers.get(name).map(|value| value.to_str().unwrap_or_default().trim());
+    match (text(IF_MATCH), text(IF_NONE_MATCH)) {
+        (None, None) => Ok(Condition::Always),
+        (Some("*"), None) => Ok(Condition::Exists),
+        (None, Some("*")) => Ok(Condition::Absent),
+        (Some(etag), None) => {
+            let inner = etag.strip_prefix('"').and_then(|etag| etag.strip_suffix('"'));
+            let version = inner.and_then(|inner| inner.parse().ok()).map(Condition::Version);
+            let wrong = "If-Match holds one ETag, as GET answered it, or `*`: `If-Match: \"42\"`";
+            version.ok_or_else(|| Problem::malformed(wrong))
+        }
+        (None, Some(_)) => Err(Problem::malformed("of a change `If-None-Match` can only be `*`")),
+        (Some(_), Some(_)) => Err(Problem::malformed("give If-Match or If-None-Match, not both")),
+    }
 }
 
 /// The ETag of a version; 0 stands for an event that is gone.
@@ -66,4 +120,17 @@ pub(super) fn changed(event: &EventId, changed: &Changed) -> Response {
         response.headers_mut().insert(LOCATION, location);
     }
     response
+}
+
+/// The answer to a change that was only tried.
+pub(super) fn tried(tried: &Tried) -> Response {
+    let Tried { version, outcome, merged, fields, warnings } = tried;
+    let told = json!({
+        "dry_run": true,
+        "outcome": outcome,
+        "merged": merged,
+        "policy": fields.as_ref().map(Fields::to_map),
+        "warnings": warnings,
+    });
+    answer(StatusCode::OK, &told, *version)
 }

@@ -28,6 +28,7 @@ use crate::desk::Desk;
 use crate::lifecycle::Lifecycle;
 use crate::metrics::Metrics;
 use crate::model::edge::Contact;
+use crate::model::policy::Policy;
 use crate::proxy::{self, Gate, ProxySettings};
 
 /// How long requests under way may take after the listeners have closed, in seconds.
@@ -198,15 +199,28 @@ impl Node {
     async fn learn_events(&self) {
         let settings = self.reloader.settings.load_full();
         let mut pulses = self.desk.pulses();
+        let mut told = Vec::new();
         loop {
             while self.desk.contact() != Contact::Fresh {
                 let _ = pulses.changed().await;
             }
             let Ok(control) = self.desk.control() else { continue };
             let submitted = submit(&control, settings.node.id, &settings.events).await;
-            submitted.tell();
             let known = |id| self.desk.event(id).is_some();
-            if submitted.refused.keys().all(known) {
+            let refusals: Vec<_> = submitted.refused.values().map(ToString::to_string).collect();
+            let waits = !settings.events.iter().all(|event| {
+                !submitted.refused.contains_key(&event.id)
+                    || known(&event.id)
+                    || self.is_guarded(&event.policy)
+            });
+            if told.is_empty() || told != refusals {
+                submitted.tell();
+                if waits {
+                    tracing::error!("nobody is served until every event of the file is in effect");
+                }
+                told = refusals;
+            }
+            if !waits {
                 while !submitted.taken.keys().all(known) {
                     let _ = pulses.changed().await;
                 }
@@ -214,6 +228,12 @@ impl Node {
             }
             tokio::time::sleep(RETRY).await;
         }
+    }
+
+    /// Whether other events guard all that a policy would guard: without it nothing is open that should not be.
+    fn is_guarded(&self, policy: &Policy) -> bool {
+        let routes = self.desk.routes();
+        policy.routes.iter().all(|route| routes.has(route))
     }
 
     fn serve(&self, signals: &Signals) -> anyhow::Result<()> {

@@ -8,12 +8,15 @@ use async_trait::async_trait;
 use tokio::sync::Mutex;
 
 use super::certificates::{self, Certificate};
-use super::submit::submit;
-use crate::admin::{Assembly, Reloaded};
+use super::node::check;
+use super::submit::{submit, try_submit};
+use crate::admin::{Assembly, ReloadTried, Reloaded};
 use crate::clock::Clock;
-use crate::config::{self, Settings};
+use crate::config::{Difference, Settings};
 use crate::desk::Desk;
 use crate::metrics::Metrics;
+use crate::model::ids::EventId;
+use crate::model::policy::{Fault, Fields, Policy};
 use crate::proxy::{Gate, ProxySettings};
 
 /// Puts a changed configuration into use.
@@ -31,16 +34,21 @@ pub(super) struct Reloader {
 }
 
 impl Reloader {
-    async fn try_reload(&self) -> Result<Reloaded, String> {
+    /// Reads and checks the file, and says how it differs from what is in use.
+    async fn read(&self) -> Result<(Settings, Difference), String> {
         let file = self.file.clone().ok_or("this node was started without a configuration file")?;
-        let read = tokio::task::spawn_blocking(move || config::load(&file)).await;
-        let new = read.map_err(|error| error.to_string())?.map_err(|faults| faults.to_string())?;
-        let old = self.settings.load_full();
-        let difference = old.difference(&new);
+        let read = tokio::task::spawn_blocking(move || check(&file)).await;
+        let new = read.map_err(|error| error.to_string())??;
+        let difference = self.settings.load().difference(&new);
         if !difference.needs_restart.is_empty() {
             let names = difference.needs_restart.join(", ");
             return Err(format!("a change of {names} needs a restart; nothing was changed"));
         }
+        Ok((new, difference))
+    }
+
+    async fn put_into_use(&self) -> Result<Reloaded, String> {
+        let (new, difference) = self.read().await?;
         let mut shown = Vec::new();
         for (listener, certificate) in new.listeners.iter().zip(&self.certificates) {
             if let (Some(files), Some(certificate)) = (&listener.tls, certificate) {
@@ -71,7 +79,7 @@ impl Reloader {
 impl Assembly for Reloader {
     async fn reload(&self) -> Result<Reloaded, String> {
         let _turn = self.one_at_a_time.lock().await;
-        let reloaded = self.try_reload().await;
+        let reloaded = self.put_into_use().await;
         match &reloaded {
             Ok(reloaded) => {
                 self.metrics.configured(self.clock.wall());
@@ -87,11 +95,28 @@ impl Assembly for Reloader {
         reloaded
     }
 
-    fn has_origin(&self, name: &str) -> bool {
-        self.settings.load().origins.contains_key(name)
+    async fn try_reload(&self) -> Result<ReloadTried, String> {
+        let (new, difference) = self.read().await?;
+        let control = self.desk.control().map_err(|error| error.to_string())?;
+        let tried = try_submit(&control, new.node.id, &new.events).await;
+        let mut warnings = new.warnings();
+        warnings.extend(tried.warnings);
+        let refused = tried.refused.into_iter().map(|(event, error)| (event, error.to_string()));
+        let events = tried.taken.into_iter().map(|(event, tried)| (event, tried.merged.unwrap_or_default()));
+        Ok(ReloadTried {
+            dry_run: true,
+            changed: difference.reloadable,
+            events: events.collect(),
+            refused: refused.collect(),
+            warnings,
+        })
     }
 
-    fn has_default_origin(&self) -> bool {
-        self.settings.load().default_origin.is_some()
+    fn faults(&self, fields: &Fields) -> Vec<Fault> {
+        self.settings.load().faults_of(fields)
+    }
+
+    fn warnings(&self, event: &EventId, policy: &Policy) -> Vec<String> {
+        self.settings.load().warnings_of(event, policy)
     }
 }

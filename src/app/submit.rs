@@ -4,16 +4,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::config::EventSettings;
-use crate::desk::{Changed, ControlError, ControlPort};
+use crate::desk::{Changed, ControlError, ControlPort, Tried};
 use crate::model::ids::{EventId, NodeId};
-use crate::model::ledger::{ChangeKind, ChangeOutcome};
-use crate::model::policy::Submission;
+use crate::model::ledger::{ChangeKind, ChangeOutcome, Condition};
+use crate::model::policy::{Merged, Submission};
 
 /// What became of the events of a file.
-#[derive(Debug, Default)]
-pub(super) struct Submitted {
+#[derive(Debug)]
+pub(super) struct Submitted<T = Changed> {
     /// What the log made of them.
-    pub(super) taken: BTreeMap<EventId, Changed>,
+    pub(super) taken: BTreeMap<EventId, T>,
     /// What it did not take.
     pub(super) refused: BTreeMap<EventId, ControlError>,
     /// What the operator should know.
@@ -27,31 +27,82 @@ pub(super) async fn submit(
     events: &[EventSettings],
 ) -> Submitted {
     let mut submitted = Submitted::default();
-    for event in events {
-        let kind = ChangeKind::Submit(Submission { controller: node, fields: event.fields.clone() });
-        match control.change(event.id.clone(), kind, None).await {
-            Ok(changed) => {
-                submitted.warnings.extend(overridden(&event.id, &changed));
-                submitted.taken.insert(event.id.clone(), changed);
+    let mut left: Vec<_> = events.iter().collect();
+    // A route that one event of the file gives up is free for another one only afterwards, wherever in the file it is.
+    while !left.is_empty() {
+        let before = left.len();
+        let mut in_the_way = Vec::new();
+        for event in left {
+            let change = control.change(event.id.clone(), submission(node, event), Condition::Always).await;
+            if matches!(change, Err(ControlError::Conflict(_))) {
+                in_the_way.push(event);
             }
-            Err(error) => {
-                submitted.refused.insert(event.id.clone(), error);
-            }
+            submitted.note(event, change, |changed| changed.merged.as_ref());
         }
+        left = if in_the_way.len() < before { in_the_way } else { Vec::new() };
     }
-    for known in control.list().await.unwrap_or_default() {
-        let id = known.get("id").and_then(serde_json::Value::as_str).unwrap_or_default();
-        if !events.iter().any(|event| event.id.as_str() == id) {
-            submitted.warnings.push(format!(
-                "event {id} is not in the file and goes on: DELETE it in the operator's API to end it"
-            ));
-        }
-    }
+    submitted.warnings.extend(not_in_the_file(control, events).await);
     submitted
 }
 
-fn overridden(event: &EventId, changed: &Changed) -> Option<String> {
-    let fields = changed.merged.as_ref()?.overridden.join(", ");
+/// What the log would make of each event of a file by itself; changes nothing.
+pub(super) async fn try_submit(
+    control: &Arc<dyn ControlPort>,
+    node: NodeId,
+    events: &[EventSettings],
+) -> Submitted<Tried> {
+    let mut submitted = Submitted::default();
+    for event in events {
+        let tried = control.try_change(event.id.clone(), submission(node, event), Condition::Always).await;
+        submitted.note(event, tried, |tried| tried.merged.as_ref());
+    }
+    submitted.warnings.extend(not_in_the_file(control, events).await);
+    submitted
+}
+
+fn submission(node: NodeId, event: &EventSettings) -> ChangeKind {
+    ChangeKind::Submit(Submission { controller: node, fields: event.fields.clone() })
+}
+
+/// Events that the log knows and the file does not.
+async fn not_in_the_file(control: &Arc<dyn ControlPort>, events: &[EventSettings]) -> Vec<String> {
+    let listed = control.list().await.unwrap_or_default();
+    let ids = listed.iter().filter_map(|known| known.get("id").and_then(serde_json::Value::as_str));
+    let strangers = ids.filter(|id| !events.iter().any(|event| event.id.as_str() == *id));
+    let told =
+        |id| format!("event {id} is not in the file and goes on: DELETE it in the operator's API to end it");
+    strangers.map(told).collect()
+}
+
+impl<T> Default for Submitted<T> {
+    fn default() -> Self {
+        Self { taken: BTreeMap::new(), refused: BTreeMap::new(), warnings: Vec::new() }
+    }
+}
+
+impl<T> Submitted<T> {
+    fn note(
+        &mut self,
+        event: &EventSettings,
+        result: Result<T, ControlError>,
+        merged: impl Fn(&T) -> Option<&Merged>,
+    ) {
+        let id = event.id.clone();
+        match result {
+            Ok(done) => {
+                self.refused.remove(&id);
+                self.warnings.extend(merged(&done).and_then(|merged| overridden(&id, merged)));
+                self.taken.insert(id, done);
+            }
+            Err(error) => {
+                self.refused.insert(id, error);
+            }
+        }
+    }
+}
+
+fn overridden(event: &EventId, merged: &Merged) -> Option<String> {
+    let fields = merged.overridden.join(", ");
     let told = format!("event {event}: live changes override these fields of the file: {fields}");
     (!fields.is_empty()).then_some(told)
 }

@@ -11,6 +11,7 @@ mod files;
 mod position;
 mod read;
 mod settings;
+mod surroundings;
 #[cfg(test)]
 mod tests;
 mod yaml;

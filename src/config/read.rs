@@ -15,6 +15,7 @@ use super::settings::{
 };
 use crate::model::ids::{EventId, NodeId};
 use crate::model::policy::{Fault, Fields, Policy, Reader, RouteMatch, SameSite};
+use crate::model::route::is_same_route;
 
 /// Settings made of what could be read, and every fault; they are of use only if there is none.
 pub(super) fn read(map: Map<String, Value>) -> (Settings, Vec<Fault>) {
@@ -247,14 +248,14 @@ fn read_events(reader: &mut Reader<'_>) -> (Vec<(usize, EventSettings)>, Vec<Fau
             None => Err("is missing; it names the event, as spring-tour".to_owned()),
         };
         let fields = Fields::from(map);
-        let policy = Policy::from_fields(&fields);
-        match (id, policy) {
-            (Ok(id), Ok(policy)) => events.push((at, EventSettings { id, fields, policy })),
-            (id, policy) => {
-                let id_fault = id.err().map(|problem| Fault { path: "id".to_owned(), problem });
-                let all = id_fault.into_iter().chain(policy.err().unwrap_or_default());
-                faults.extend(all.map(|fault| Fault { path: format!("{path}.{}", fault.path), ..fault }));
-            }
+        let (policy, policy_faults) = Policy::read(&fields);
+        let id_fault =
+            id.as_ref().err().map(|problem| Fault { path: "id".to_owned(), problem: problem.clone() });
+        let all = id_fault.into_iter().chain(policy_faults);
+        faults.extend(all.map(|fault| Fault { path: format!("{path}.{}", fault.path), ..fault }));
+        // What is at fault is kept, so that what else is wrong with it is told at the same time.
+        if let Ok(id) = id.or_else(|_| "unnamed".parse()) {
+            events.push((at, EventSettings { id, fields, policy }));
         }
     }
     (events, faults)
@@ -301,13 +302,18 @@ fn check_addresses(draft: &Draft, faults: &mut Vec<Fault>) {
 fn check_events(draft: &Draft, faults: &mut Vec<Fault>) {
     let settings = &draft.settings;
     let mut ids = BTreeSet::new();
-    let mut routes: BTreeMap<(&Option<String>, &str), &EventId> = BTreeMap::new();
+    let mut routes: Vec<(&RouteMatch, &EventId)> = Vec::new();
     let plain_only = settings.listeners.iter().all(|listener| listener.tls.is_none());
     for (at, event) in draft.events() {
+        let has_id = faults.iter().all(|fault| fault.path != format!("{at}.id"));
         let mut fault = |path: String, problem: String| {
-            faults.push(Fault { path: format!("{at}.{path}"), problem });
+            let path = format!("{at}.{path}");
+            // What could not be read is not missing.
+            if faults.iter().all(|known| known.path != path) {
+                faults.push(Fault { path, problem });
+            }
         };
-        if !ids.insert(&event.id) {
+        if has_id && !ids.insert(&event.id) {
             fault("id".to_owned(), format!("there is an event \"{}\" above already", event.id));
         }
         if event.policy.origin.is_none() && settings.default_origin.is_none() {
@@ -322,20 +328,16 @@ fn check_events(draft: &Draft, faults: &mut Vec<Fault>) {
                 "none needs TLS: no listener has it, and no proxy that could is in `trusted_proxies`";
             fault("cookie.same_site".to_owned(), problem.to_owned());
         }
-        for (number, RouteMatch { host, path }) in event.policy.routes.iter().enumerate() {
-            let below = path.strip_prefix(&settings.public_path);
-            if below.is_some_and(|rest| rest.is_empty() || rest.starts_with('/')) {
-                let problem =
-                    format!("lies below `public_path` ({}), which is never gated", settings.public_path);
+        for (number, route) in event.policy.routes.iter().enumerate() {
+            if let Some(problem) = settings.reserved(&route.path) {
                 fault(format!("match[{number}].path"), problem);
             }
-            let route = path.trim_end_matches('/');
-            if let Some(first) = routes.insert((host, route), &event.id) {
-                fault(
-                    format!("match[{number}]"),
-                    format!("event {first} matches the same host and path already"),
-                );
+            let same = |(other, _): &&(&RouteMatch, &EventId)| is_same_route(route, other);
+            if let Some((_, first)) = routes.iter().find(same) {
+                let problem = format!("event {first} matches the same host and path already");
+                fault(format!("match[{number}]"), problem);
             }
+            routes.push((route, &event.id));
         }
     }
 }

@@ -170,7 +170,7 @@ impl Settings {
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         for event in &self.events {
-            let told = event.policy.warnings().into_iter();
+            let told = event.policy.warnings().into_iter().chain(self.warnings_of(&event.id, &event.policy));
             warnings.extend(told.map(|warning| format!("event {}: {warning}", event.id)));
         }
         for (name, address) in [("admin", self.admin.address), ("metrics", self.metrics.address)] {

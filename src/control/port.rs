@@ -13,9 +13,10 @@ use super::lead::new_key;
 use super::queue::{Answer, Asking};
 use super::storage::SharedState;
 use crate::clock::Clock;
-use crate::desk::{Changed, ControlError, ControlPort};
+use crate::desk::{Changed, ControlError, ControlPort, Tried};
 use crate::model::ids::{EventId, KeyId, LogIndex, TicketId};
-use crate::model::ledger::{self, Change, ChangeApplied, ChangeError, ChangeKind, Command, Step};
+use crate::model::ledger::{self, Change, ChangeApplied, ChangeError, ChangeKind, Command, Condition, Step};
+use crate::model::policy::Policy;
 
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -49,6 +50,10 @@ impl ControlLog {
         answer.map_err(ControlError::Unavailable)
     }
 
+    fn proposed(&self, event: EventId, kind: ChangeKind, condition: Condition) -> Change {
+        Change { now: self.clock.wall(), event, condition, entropy: rand::random(), kind }
+    }
+
     fn read<T>(&self, look: impl FnOnce(&ledger::State) -> T) -> T {
         self.state.load().read(look)
     }
@@ -69,10 +74,9 @@ impl ControlPort for ControlLog {
         &self,
         event: EventId,
         kind: ChangeKind,
-        if_match: Option<u64>,
+        condition: Condition,
     ) -> Result<Changed, ControlError> {
-        let now = self.clock.wall();
-        let change = Change { now, event: event.clone(), if_match, entropy: rand::random(), kind };
+        let change = self.proposed(event.clone(), kind, condition);
         let (index, step) = self.put(Command::Change(change)).await?;
         let Step::Changed(changed) = step else { return Err(ControlError::Unknown) };
         let applied = changed.map_err(refusal)?;
@@ -81,11 +85,32 @@ impl ControlPort for ControlLog {
         Ok(Changed { index, version, outcome, merged, warnings })
     }
 
+    async fn try_change(
+        &self,
+        event: EventId,
+        kind: ChangeKind,
+        condition: Condition,
+    ) -> Result<Tried, ControlError> {
+        let change = self.proposed(event, kind, condition);
+        let state = self.read(ledger::State::clone);
+        let version = state.events.get(&change.event).map(|event| event.version);
+        let (applied, fields) = state.try_change(&change).map_err(refusal)?;
+        let policy = fields.as_ref().and_then(|fields| Policy::from_fields(fields).ok());
+        let warnings = policy.map(|policy| policy.warnings()).unwrap_or_default();
+        let ChangeApplied { outcome, merged, .. } = applied;
+        Ok(Tried { version, outcome, merged, fields, warnings })
+    }
+
     async fn rotate_key(&self) -> Result<(KeyId, LogIndex), ControlError> {
         let now = self.clock.wall();
         let (index, step) = self.put(Command::RotateKey { now, key: new_key(now) }).await?;
         let Step::Rotated(id) = step else { return Err(ControlError::Unknown) };
         Ok((id, index))
+    }
+
+    async fn try_rotate_key(&self) -> Result<KeyId, ControlError> {
+        let newest = self.read(|state| state.keys.records().last().map(|key| key.id));
+        Ok(newest.map_or(KeyId(1), |KeyId(newest)| KeyId(newest.saturating_add(1))))
     }
 
     async fn describe(&self, event: EventId) -> Result<Value, ControlError> {
@@ -117,6 +142,8 @@ fn refusal(error: ChangeError) -> ControlError {
     match error {
         ChangeError::NoSuchEvent => ControlError::NoSuchEvent,
         ChangeError::VersionMismatch(current) => ControlError::VersionMismatch { current },
+        ChangeError::Missing => ControlError::Missing,
+        ChangeError::Exists(current) => ControlError::Exists { current },
         ChangeError::Conflict(reason) => ControlError::Conflict(reason),
         ChangeError::Faults(faults) => ControlError::Faults(faults),
     }

@@ -15,7 +15,9 @@ use crate::desk::{ControlError, Desk};
 use crate::model::edge::Contact;
 use crate::model::exchange::EdgeStage;
 use crate::model::ids::{EventId, Generation, LogIndex, NodeId, NodeRun, Term};
-use crate::model::ledger::{Change, ChangeKind, ChangeOutcome, Command, Registration, State, Step};
+use crate::model::ledger::{
+    Change, ChangeKind, ChangeOutcome, Command, Condition, Registration, State, Step,
+};
 use crate::model::policy::{Fields, Submission};
 use crate::model::time::FleetTime;
 
@@ -33,7 +35,13 @@ fn event() -> EventId {
 
 fn put(capacity: u32) -> Command {
     let kind = ChangeKind::Put(fields(capacity));
-    let change = Change { now: FleetTime(7_000), event: event(), if_match: None, entropy: [3; 32], kind };
+    let change = Change {
+        now: FleetTime(7_000),
+        event: event(),
+        condition: Condition::Always,
+        entropy: [3; 32],
+        kind,
+    };
     Command::Change(change)
 }
 
@@ -94,12 +102,14 @@ async fn a_node_founds_itself_and_takes_changes() {
     let (desk, running) = started(dir.path());
     fresh(&desk).await;
     let log = desk.control().unwrap();
-    let created = log.change(event(), ChangeKind::Put(fields(10)), None).await.unwrap();
+    let created = log.change(event(), ChangeKind::Put(fields(10)), Condition::Always).await.unwrap();
     assert_eq!(created.outcome, ChangeOutcome::Created);
     assert!(created.warnings.iter().any(|warning| warning.contains("match")));
-    let stale = log.change(event(), ChangeKind::Patch(fields(11)), Some(created.version + 1)).await;
+    let stale =
+        log.change(event(), ChangeKind::Patch(fields(11)), Condition::Version(created.version + 1)).await;
     assert!(matches!(stale, Err(ControlError::VersionMismatch { current }) if current == created.version));
-    let unknown = log.change("other".parse().unwrap(), ChangeKind::Patch(fields(11)), None).await;
+    let unknown =
+        log.change("other".parse().unwrap(), ChangeKind::Patch(fields(11)), Condition::Always).await;
     assert!(matches!(unknown, Err(ControlError::NoSuchEvent)));
     let told = log.describe(event()).await.unwrap();
     assert_eq!(told["slots"]["capacity"], 10);
@@ -122,8 +132,8 @@ async fn an_event_is_told_with_every_field_in_force_and_on_how_many_nodes_its_la
     let (desk, running) = started(dir.path());
     fresh(&desk).await;
     let log = desk.control().unwrap();
-    log.change(event(), ChangeKind::Put(fields(10)), None).await.unwrap();
-    let changed = log.change(event(), ChangeKind::Admit(3), None).await.unwrap();
+    log.change(event(), ChangeKind::Put(fields(10)), Condition::Always).await.unwrap();
+    let changed = log.change(event(), ChangeKind::Admit(3), Condition::Always).await.unwrap();
     let mut told = log.describe(event()).await.unwrap();
     assert_eq!(told["in_effect"]["index"], changed.index.0);
     for _ in 0..500 {
@@ -148,9 +158,9 @@ async fn a_restart_with_the_same_file_keeps_a_live_change() {
         let (desk, running) = started(dir.path());
         fresh(&desk).await;
         let log = desk.control().unwrap();
-        let submitted = log.change(event(), submit(), None).await.unwrap();
+        let submitted = log.change(event(), submit(), Condition::Always).await.unwrap();
         if round == 0 {
-            log.change(event(), ChangeKind::Patch(fields(20)), None).await.unwrap();
+            log.change(event(), ChangeKind::Patch(fields(20)), Condition::Always).await.unwrap();
         } else {
             assert_eq!(submitted.outcome, ChangeOutcome::Unchanged);
             assert_eq!(submitted.merged.unwrap().overridden, ["capacity"]);
@@ -166,7 +176,7 @@ async fn an_idle_node_writes_nothing() {
     let (desk, running) = started(dir.path());
     fresh(&desk).await;
     let log = desk.control().unwrap();
-    log.change(event(), ChangeKind::Put(fields(10)), None).await.unwrap();
+    log.change(event(), ChangeKind::Put(fields(10)), Condition::Always).await.unwrap();
     let path = dir.path().join("control.redb");
     let mut pulses = desk.pulses();
     let look = || (std::fs::read(&path).unwrap(), std::fs::metadata(&path).unwrap().modified().unwrap());
@@ -248,17 +258,17 @@ async fn a_full_disk_freezes_admission_until_there_is_room_again() {
     let running = service::start(storage, reopen, clock, Arc::clone(&desk)).unwrap();
     fresh(&desk).await;
     let log = desk.control().unwrap();
-    log.change(event(), ChangeKind::Put(fields(10)), None).await.unwrap();
+    log.change(event(), ChangeKind::Put(fields(10)), Condition::Always).await.unwrap();
     full.store(true, Ordering::SeqCst);
-    let refused = log.change(event(), ChangeKind::Patch(fields(20)), None).await;
+    let refused = log.change(event(), ChangeKind::Patch(fields(20)), Condition::Always).await;
     assert!(matches!(refused, Err(ControlError::Unknown)), "{refused:?}");
     await_contact(&desk, Contact::CutOff).await;
-    let refused = log.change(event(), ChangeKind::Patch(fields(20)), None).await;
+    let refused = log.change(event(), ChangeKind::Patch(fields(20)), Condition::Always).await;
     let Err(ControlError::Unavailable(reason)) = refused else { panic!("{refused:?}") };
     assert!(reason.contains("full") || reason.contains("space"), "{reason}");
     full.store(false, Ordering::SeqCst);
     fresh(&desk).await;
-    let changed = log.change(event(), ChangeKind::Patch(fields(30)), None).await.unwrap();
+    let changed = log.change(event(), ChangeKind::Patch(fields(30)), Condition::Always).await.unwrap();
     assert_eq!(changed.outcome, ChangeOutcome::Updated);
     running.stop();
 }

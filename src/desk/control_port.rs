@@ -4,13 +4,13 @@ use async_trait::async_trait;
 use serde::Serialize;
 
 use crate::model::ids::{EventId, KeyId, LogIndex, TicketId};
-use crate::model::ledger::{ChangeKind, ChangeOutcome};
-use crate::model::policy::{Fault, Merged};
+use crate::model::ledger::{ChangeKind, ChangeOutcome, Condition};
+use crate::model::policy::{Fault, Fields, Merged};
 
 /// The control log, as adapters above the desk see it. Every call ends within a few seconds.
 #[async_trait]
 pub trait ControlPort: Send + Sync {
-    /// Puts a change to an event into the log; `if_match` is the version (ETag) that the asker has seen.
+    /// Puts a change to an event into the log, if the condition holds of the event.
     ///
     /// # Errors
     /// See [`ControlError`]; nothing was changed unless it is [`ControlError::Unknown`].
@@ -18,14 +18,31 @@ pub trait ControlPort: Send + Sync {
         &self,
         event: EventId,
         kind: ChangeKind,
-        if_match: Option<u64>,
+        condition: Condition,
     ) -> Result<Changed, ControlError>;
+
+    /// What [`ControlPort::change`] would come to at this moment; changes nothing.
+    ///
+    /// # Errors
+    /// As of the change itself.
+    async fn try_change(
+        &self,
+        event: EventId,
+        kind: ChangeKind,
+        condition: Condition,
+    ) -> Result<Tried, ControlError>;
 
     /// Puts a new signing key into the log.
     ///
     /// # Errors
     /// See [`ControlError`].
     async fn rotate_key(&self) -> Result<(KeyId, LogIndex), ControlError>;
+
+    /// The id that a new signing key would have; changes nothing.
+    ///
+    /// # Errors
+    /// See [`ControlError`].
+    async fn try_rotate_key(&self) -> Result<KeyId, ControlError>;
 
     /// What the log says of an event at this moment, as JSON for the operator.
     ///
@@ -72,6 +89,21 @@ pub struct Changed {
     pub warnings: Vec<String>,
 }
 
+/// What a change would come to.
+#[derive(Clone, Debug)]
+pub struct Tried {
+    /// The version (ETag) that the event has; `None`: there is none of this id.
+    pub version: Option<u64>,
+    /// What would become of the event.
+    pub outcome: ChangeOutcome,
+    /// What a file's submission would apply, and what live changes override.
+    pub merged: Option<Merged>,
+    /// The fields that the event would have; `None`: it would be gone.
+    pub fields: Option<Fields>,
+    /// What the operator should know.
+    pub warnings: Vec<String>,
+}
+
 /// Why the control log did not do as asked.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum ControlError {
@@ -86,7 +118,18 @@ pub enum ControlError {
         /// The version now.
         current: u64,
     },
-    /// Not while anyone waits.
+    /// The asker thought that the event exists.
+    #[error("there is no event of this id, and `If-Match` asks for one")]
+    Missing,
+    /// The asker thought that the event does not exist.
+    #[error(
+        "there is an event of this id already (its version is {current}), and `If-None-Match` asks for none"
+    )]
+    Exists {
+        /// Its version.
+        current: u64,
+    },
+    /// Not as things are.
     #[error("{0}")]
     Conflict(String),
     /// The fields are at fault.

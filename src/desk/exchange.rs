@@ -1,6 +1,6 @@
 //! The desk's side of the exchange with the leader: reports out, pulses in.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -152,8 +152,9 @@ impl Desk {
     }
 }
 
+/// The log gives no route to two events, so the order decides nothing; it is one that no start changes.
 fn route_table(events: &HashMap<EventId, Arc<EventDesk>>) -> RouteTable {
-    let policies: Vec<(EventId, Arc<Policy>)> =
-        events.values().map(|event| (event.id.clone(), Arc::clone(&event.view().pulse.policy))).collect();
-    RouteTable::build(policies.iter().map(|(id, policy)| (id.clone(), policy.as_ref())))
+    let policies: BTreeMap<_, Arc<Policy>> =
+        events.iter().map(|(id, event)| (id, Arc::clone(&event.view().pulse.policy))).collect();
+    RouteTable::build(policies.iter().map(|(id, policy)| ((*id).clone(), policy.as_ref())))
 }

@@ -14,7 +14,7 @@ use crate::model::edge::Honour;
 use crate::model::exchange::{Pulse, Report};
 use crate::model::ids::{EventId, Generation, KeyId, LedgerEpoch, LogIndex, NodeId, NodeRun, Term};
 use crate::model::leader::Leader;
-use crate::model::ledger::{Change, ChangeKind, Command, Event, KeyRecord, State};
+use crate::model::ledger::{Change, ChangeKind, Command, Condition, Event, KeyRecord, State};
 use crate::model::policy::{Fields, Policy};
 use crate::model::time::{BootTime, FleetClock, FleetTime};
 use crate::model::token::Pass;
@@ -102,8 +102,13 @@ impl World {
         let mut state = State::default();
         state.apply(LogIndex(1), &Command::Found { epoch: LedgerEpoch(7), now: start, key });
         let kind = ChangeKind::Put(fields);
-        let change =
-            Change { now: start, event: event.clone(), if_match: None, entropy: dice.secret(), kind };
+        let change = Change {
+            now: start,
+            event: event.clone(),
+            condition: Condition::Always,
+            entropy: dice.secret(),
+            kind,
+        };
         state.apply(LogIndex(2), &Command::Change(change));
         let (term, boot_offset) = (Term(1), dice.between(0, 1_000_000));
         let boot = BootTime(START_MS + boot_offset);

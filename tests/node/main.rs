@@ -137,6 +137,51 @@ fn kill_nine_loses_no_place_no_pass_and_no_change() {
 }
 
 #[test]
+fn a_route_stays_with_its_event_and_a_dry_run_is_dry() {
+    let shop = Shop::open();
+    let place = Place::new(&shop, "capacity: 3, max_admit_per_sec: 20");
+    let node = place.start();
+    let thief =
+        |path: &str| format!(r#"{{"capacity": 1, "max_admit_per_sec": 1, "match": [{{"path": "{path}"}}]}}"#);
+    let taken = place.try_admin("PUT", "/admin/events/aaa", &thief("/buy/"));
+    assert_eq!(taken.status, 409, "{taken:?}");
+    assert!(taken.body.contains("event tour"), "{taken:?}");
+    assert_eq!(place.try_admin("PUT", "/admin/events/aaa?dry_run=true", &thief("/buy")).status, 409);
+    let reserved = place.try_admin("PUT", "/admin/events/aaa", &thief("/waitingroom/x"));
+    assert_eq!(reserved.status, 422, "{reserved:?}");
+    place.admin("PUT", "/admin/events/aaa", &thief("/other"));
+    let before = described(&place);
+    for (method, path, body) in [
+        ("DELETE", "", ""),
+        ("POST", "/pause", ""),
+        ("POST", "/close", ""),
+        ("POST", "/reset", ""),
+        ("POST", "/admit", r#"{"count": 2}"#),
+        ("PUT", "/inventory", r#"{"inventory": 7}"#),
+    ] {
+        let told = place.admin(method, &format!("/admin/events/tour{path}?dry_run=true"), body);
+        assert_eq!(told["dry_run"], true, "{method} {path}: {told}");
+    }
+    place.admin("POST", "/admin/keys/rotate?dry_run=true", "");
+    place.write(&place.read().replace("capacity: 3", "capacity: 4"));
+    let tried = place.admin("POST", "/admin/reload?dry_run=true", "");
+    assert_eq!(tried["changed"], serde_json::json!(["events"]), "{tried}");
+    assert_eq!(tried["events"]["tour"]["applied"], serde_json::json!(["capacity"]), "{tried}");
+    let after = described(&place);
+    assert_eq!((&after["policy"], &after["version"]), (&before["policy"], &before["version"]));
+
+    // An event of the file whose paths another one guards does not keep the node from its start.
+    let file = place.read();
+    place.write(&format!(
+        "{file}  - {{ id: late, match: [ {{ path: /other }} ], origin: shop, capacity: 1, max_admit_per_sec: 1 }}\n"
+    ));
+    node.kill();
+    let _node = place.start();
+    assert!(place.logged().contains("event late of the file is not in effect"), "{}", place.logged());
+    assert_eq!(place.try_admin("GET", "/admin/events/late", "").status, 404);
+}
+
+#[test]
 fn sigterm_ends_an_idle_node_well_and_sigint_ends_it_at_once() {
     let shop = Shop::open();
     let place = Place::new(&shop, "capacity: 3, max_admit_per_sec: 20");

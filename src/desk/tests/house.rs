@@ -17,7 +17,7 @@ use crate::desk::{
 };
 use crate::model::ids::{EventId, Generation, KeyId, LedgerEpoch, LogIndex, NodeId, NodeRun, Term};
 use crate::model::leader::Leader;
-use crate::model::ledger::{Change, ChangeKind, Command, KeyRecord, State, Step};
+use crate::model::ledger::{Change, ChangeKind, Command, Condition, KeyRecord, State, Step};
 use crate::model::policy::Fields;
 use crate::model::time::FleetTime;
 
@@ -92,8 +92,13 @@ impl House {
     }
 
     pub(super) fn change(&mut self, kind: ChangeKind) {
-        let change =
-            Change { now: self.now(), event: self.event.clone(), if_match: None, entropy: [9; 32], kind };
+        let change = Change {
+            now: self.now(),
+            event: self.event.clone(),
+            condition: Condition::Always,
+            entropy: [9; 32],
+            kind,
+        };
         self.apply(&Command::Change(change));
     }
 

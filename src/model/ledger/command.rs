@@ -254,12 +254,26 @@ pub struct Change {
     pub now: FleetTime,
     /// The event.
     pub event: EventId,
-    /// The etag that the asker has seen: refused (409) if the event has moved on.
-    pub if_match: Option<u64>,
+    /// What must hold of the event, or the change is refused.
+    pub condition: Condition,
     /// Random bytes for secrets that the change may need (draw secret, lottery seed).
     pub entropy: [u8; 32],
     /// What to change.
     pub kind: ChangeKind,
+}
+
+/// What must hold of an event for a change to be made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Condition {
+    /// Nothing.
+    #[default]
+    Always,
+    /// Its version (ETag) is still the one that the asker has seen.
+    Version(u64),
+    /// It exists.
+    Exists,
+    /// There is no event of this id.
+    Absent,
 }
 
 /// The kinds of change.

@@ -1,11 +1,12 @@
 //! One event in the ledger: its policy, its pool, its line, its log.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::command::{ChangeKind, EventTick, Revoke, RevokeReason};
+use super::command::{Change, ChangeKind, EventTick, Revoke, RevokeReason};
 use super::line::Line;
 use super::live::LiveChange;
 use super::log::{Decision, EventLog};
@@ -13,7 +14,8 @@ use super::outcome::{ChangeApplied, ChangeError, ChangeOutcome};
 use super::pool::{Entry, Pool, Reserved};
 use super::remains::Remains;
 use crate::model::ids::{EventId, LineId, LogIndex, PoolId};
-use crate::model::policy::{Fields, Policy, Submissions};
+use crate::model::policy::{Fields, Policy, RouteMatch, Submissions};
+use crate::model::route::is_same_route;
 use crate::model::time::FleetTime;
 
 /// An event as the log knows it.
@@ -105,20 +107,21 @@ impl Event {
         &mut self,
         index: LogIndex,
         now: FleetTime,
-        kind: &ChangeKind,
-        entropy: [u8; 32],
+        change: &Change,
+        others: &BTreeMap<EventId, Self>,
         changes: &mut Vec<LiveChange>,
     ) -> Result<ChangeApplied, ChangeError> {
-        match kind {
+        let entropy = change.entropy;
+        match &change.kind {
             ChangeKind::Put(fields) | ChangeKind::Patch(fields) => {
                 let mut wanted = self.fields.clone();
                 wanted.0.extend(fields.0.clone());
-                self.set_fields(index, now, wanted, entropy)
+                self.set_fields(index, now, wanted, entropy, others)
             }
             ChangeKind::Submit(submission) => {
                 let (mut wanted, mut submissions) = (self.fields.clone(), self.submissions.clone());
                 let merged = submissions.merge(&mut wanted, submission);
-                let applied = self.set_fields(index, now, wanted, entropy)?;
+                let applied = self.set_fields(index, now, wanted, entropy, others)?;
                 self.submissions = submissions;
                 Ok(ChangeApplied { merged: Some(merged), ..applied })
             }
@@ -154,6 +157,7 @@ impl Event {
         now: FleetTime,
         wanted: Fields,
         entropy: [u8; 32],
+        others: &BTreeMap<EventId, Self>,
     ) -> Result<ChangeApplied, ChangeError> {
         if wanted == self.fields {
             return Ok(self.applied(ChangeOutcome::Unchanged));
@@ -163,6 +167,9 @@ impl Event {
             let reason = "`ordering` cannot change while anyone waits; reset the event's line first";
             return Err(ChangeError::Conflict(reason.to_owned()));
         }
+        let kept = &self.policy.routes;
+        let added: Vec<_> = policy.routes.iter().filter(|route| !kept.contains(route)).cloned().collect();
+        check_routes(&added, others)?;
         self.fields = wanted;
         self.policy = Arc::new(policy);
         self.version = index.0;
@@ -189,6 +196,22 @@ impl Event {
     fn applied(&self, outcome: ChangeOutcome) -> ChangeApplied {
         ChangeApplied { version: self.version, outcome, merged: None }
     }
+}
+
+/// Refuses routes that another event has: whoever is first in the log keeps them.
+pub(super) fn check_routes(
+    routes: &[RouteMatch],
+    others: &BTreeMap<EventId, Event>,
+) -> Result<(), ChangeError> {
+    let taken = |route: &RouteMatch| {
+        let same = |other: &RouteMatch| is_same_route(route, other);
+        let owner = others.iter().find(|(_, other)| other.policy.routes.iter().any(same));
+        owner.map(|(id, _)| {
+            let reason = format!("`match`: {route} belongs to event {id}; take it from there first");
+            ChangeError::Conflict(reason)
+        })
+    };
+    routes.iter().find_map(taken).map_or(Ok(()), Err)
 }
 
 /// Makes one secret of several from the entropy of an entry.

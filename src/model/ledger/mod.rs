@@ -18,8 +18,8 @@ mod tests;
 
 pub use block::Block;
 pub use command::{
-    Change, ChangeKind, Command, EventTick, Extend, Gate, KeyRecord, Mint, Returned, Revoke, RevokeReason,
-    Row, Settle, Span, Tick,
+    Change, ChangeKind, Command, Condition, EventTick, Extend, Gate, KeyRecord, Mint, Returned, Revoke,
+    RevokeReason, Row, Settle, Span, Tick,
 };
 pub use event::{Event, EventOutcome};
 pub use keys::Keys;

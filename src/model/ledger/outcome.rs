@@ -74,7 +74,11 @@ pub enum ChangeError {
     NoSuchEvent,
     /// The event has moved on; its version is given.
     VersionMismatch(u64),
-    /// Not while anyone waits.
+    /// The event was not to be made by the change, and does not exist.
+    Missing,
+    /// The event was to be made by the change, and exists; its version is given.
+    Exists(u64),
+    /// Not as things are: somebody waits, or another event is in the way.
     Conflict(String),
     /// The fields are at fault.
     Faults(Vec<Fault>),

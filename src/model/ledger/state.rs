@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::command::{Change, ChangeKind, Command, Span, Tick};
-use super::event::{Event, EventOutcome};
+use super::command::{Change, ChangeKind, Command, Condition, Span, Tick};
+use super::event::{Event, EventOutcome, check_routes};
 use super::keys::Keys;
 use super::live::LiveChange;
 use super::outcome::{ChangeApplied, ChangeError, ChangeOutcome, Outcome, Registration, Step};
 use super::remains::Remains;
 use crate::model::ids::{EventId, LedgerEpoch, LineId, LogIndex, NodeRun, PoolId};
-use crate::model::policy::Policy;
+use crate::model::policy::{Fields, Policy};
 use crate::model::presence::{Missing, forgiven, merge_span, tickets_horizon};
 use crate::model::time::FleetTime;
 
@@ -78,6 +78,17 @@ impl State {
             self.apply_command(command, &mut outcome);
         }
         outcome
+    }
+
+    /// What a change would come to if it were the next entry, and the fields of its event then; nothing is changed.
+    ///
+    /// # Errors
+    /// As of the change itself.
+    pub fn try_change(&self, change: &Change) -> Result<(ChangeApplied, Option<Fields>), ChangeError> {
+        let mut tried = self.clone();
+        let mut outcome = Outcome { index: LogIndex(self.index.0.saturating_add(1)), ..Outcome::default() };
+        let applied = tried.change(change, &mut outcome)?;
+        Ok((applied, tried.events.remove(&change.event).map(|event| event.fields)))
     }
 
     fn apply_command(&mut self, command: &Command, outcome: &mut Outcome) {
@@ -159,24 +170,35 @@ impl State {
 
     fn change(&mut self, change: &Change, outcome: &mut Outcome) -> Result<ChangeApplied, ChangeError> {
         self.pass_time(outcome.index, change.now);
-        let current = self.events.get(&change.event).map(|event| event.version);
-        if change.if_match.is_some_and(|seen| Some(seen) != current) {
-            return Err(current.map_or(ChangeError::NoSuchEvent, ChangeError::VersionMismatch));
-        }
-        let Some(event) = self.events.get_mut(&change.event) else {
+        self.check(change)?;
+        let Some(mut event) = self.events.remove(&change.event) else {
             return self.create(outcome.index, change);
         };
         let mut changes = Vec::new();
-        let applied = event.change(outcome.index, self.now, &change.kind, change.entropy, &mut changes);
+        let applied = event.change(outcome.index, self.now, change, &self.events, &mut changes);
         keep(outcome, &change.event, changes);
         if matches!(&applied, Ok(applied) if applied.outcome != ChangeOutcome::Unchanged) {
             event.changed = outcome.index;
         }
-        let deleted = matches!(&applied, Ok(ChangeApplied { outcome: ChangeOutcome::Deleted, .. }));
-        if let Some(event) = deleted.then(|| self.events.remove(&change.event)).flatten() {
+        if matches!(&applied, Ok(ChangeApplied { outcome: ChangeOutcome::Deleted, .. })) {
             self.remains.insert(change.event.clone(), Remains::of(event, self.now));
+        } else {
+            self.events.insert(change.event.clone(), event);
         }
         applied
+    }
+
+    fn check(&self, change: &Change) -> Result<(), ChangeError> {
+        let current = self.events.get(&change.event).map(|event| event.version);
+        let makes = matches!(change.kind, ChangeKind::Put(_) | ChangeKind::Submit(_));
+        match (change.condition, current) {
+            (Condition::Version(seen), Some(current)) if seen != current => {
+                Err(ChangeError::VersionMismatch(current))
+            }
+            (Condition::Absent, Some(current)) => Err(ChangeError::Exists(current)),
+            (Condition::Version(_) | Condition::Exists, None) if makes => Err(ChangeError::Missing),
+            _ => Ok(()),
+        }
     }
 
     fn create(&mut self, index: LogIndex, change: &Change) -> Result<ChangeApplied, ChangeError> {
@@ -186,6 +208,7 @@ impl State {
             _ => return Err(ChangeError::NoSuchEvent),
         };
         let policy = Policy::from_fields(fields).map_err(ChangeError::Faults)?;
+        check_routes(&policy.routes, &self.events)?;
         let remains = self.remains.remove(&change.event);
         let mut event = Event::new(index, self.now, fields.clone(), policy, change.entropy, remains);
         let mut merged = None;

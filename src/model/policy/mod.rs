@@ -91,6 +91,15 @@ pub struct RouteMatch {
     pub path: String,
 }
 
+impl std::fmt::Display for RouteMatch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.host {
+            Some(host) => write!(f, "{} of {host}", self.path),
+            None => write!(f, "{} of any host", self.path),
+        }
+    }
+}
+
 /// A request that passes without a pass; every condition that is given must hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BypassRule {

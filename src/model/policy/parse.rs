@@ -17,12 +17,19 @@ impl Policy {
     /// # Errors
     /// All faults of all fields at once, each with its path.
     pub fn from_fields(fields: &Fields) -> Result<Self, Vec<Fault>> {
+        let (policy, faults) = Self::read(fields);
+        if faults.is_empty() { Ok(policy) } else { Err(faults) }
+    }
+
+    /// The same with what could be read where there are faults: of use only to look for more of them.
+    #[must_use]
+    pub fn read(fields: &Fields) -> (Self, Vec<Fault>) {
         let mut faults = Vec::new();
         let mut reader = Reader::new("", fields.to_map(), &mut faults);
         let policy = read_policy(&mut reader);
         reader.finish();
         check_durations(&policy, &mut faults);
-        if faults.is_empty() { Ok(policy) } else { Err(faults) }
+        (policy, faults)
     }
 
     /// What an operator should know about a policy that is not at fault.

@@ -12,7 +12,7 @@ mod tests;
 
 pub use host::normalise_host;
 pub use path::{NormalPath, normalise};
-pub use table::RouteTable;
+pub use table::{RouteTable, covers, is_same_route};
 
 /// Why a request is refused (400) before anything is asked about its visitor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

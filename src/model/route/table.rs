@@ -6,7 +6,7 @@ use std::collections::{BTreeSet, HashMap};
 use super::path::{below, normalise};
 use super::{NormalPath, Refused};
 use crate::model::ids::EventId;
-use crate::model::policy::Policy;
+use crate::model::policy::{Policy, RouteMatch};
 
 /// Whose requests are whose: an exact host goes before a suffix, a longer suffix before a shorter one, both before any
 /// host; under one host the longer path goes first. Paths are compared without regard to ASCII case, since the origin
@@ -24,6 +24,28 @@ pub struct RouteTable {
 struct Route {
     path: Box<[u8]>,
     event: EventId,
+}
+
+/// Whether two routes stand for the same requests.
+#[must_use]
+pub fn is_same_route(one: &RouteMatch, other: &RouteMatch) -> bool {
+    let host = |route: &RouteMatch| route.host.clone().filter(|host| host != "*");
+    let path = |route: &RouteMatch| {
+        let path = normalise(route.path.as_bytes()).ok()?;
+        let path = path.plain();
+        Some(path.strip_suffix(b"/").unwrap_or(path).to_ascii_lowercase())
+    };
+    host(one) == host(other) && path(one).is_some() && path(one) == path(other)
+}
+
+/// Whether every path that lies below `inner` lies below `outer`; both are paths of routes or rules.
+#[must_use]
+pub fn covers(outer: &str, inner: &str) -> bool {
+    covers_bytes(outer.as_bytes(), inner.as_bytes())
+}
+
+fn covers_bytes(outer: &[u8], inner: &[u8]) -> bool {
+    below(inner, outer, <[u8]>::eq_ignore_ascii_case)
 }
 
 impl RouteTable {
@@ -68,6 +90,20 @@ impl RouteTable {
             found = Some(event);
         }
         Ok(found)
+    }
+
+    /// Whether an event guards all that this route stands for.
+    #[must_use]
+    pub fn has(&self, route: &RouteMatch) -> bool {
+        let list = match route.host.as_deref() {
+            None | Some("*") => Some(&self.any),
+            Some(host) => match host.strip_prefix('*') {
+                Some(suffix) => self.suffixes.iter().find(|(own, _)| **own == *suffix).map(|(_, list)| list),
+                None => self.exact.get(host),
+            },
+        };
+        let guards = |list: &[Route]| list.iter().any(|own| covers_bytes(&own.path, route.path.as_bytes()));
+        guards(&self.any) || list.is_some_and(|list| guards(list))
     }
 
     /// How many events have routes that requests of this host can match.

@@ -8,7 +8,7 @@ use crate::model::exchange::{BucketCount, EdgeStage, EventPulse, EventReport, Li
 use crate::model::grant::EdgeSlots;
 use crate::model::ids::{EventId, Generation, LogIndex, NodeId, NodeRun, Term, TicketId, Weight};
 use crate::model::leader::Leader;
-use crate::model::ledger::{Change, ChangeKind, Command, Gate, Outcome, State, Step, Tick};
+use crate::model::ledger::{Change, ChangeKind, Command, Condition, Gate, Outcome, State, Step, Tick};
 use crate::model::order::{BucketStart, Draws, Fraction, KeyBase, OrderKey, SLICES, arrival_key};
 use crate::model::policy::{Fields, Ordering};
 use crate::model::presence::Window;
@@ -106,8 +106,13 @@ impl Toy {
             apply(&mut state, Command::Register { run: *run, now: FleetTime(START) });
         }
         let kind = ChangeKind::Put(fields(policy));
-        let change =
-            Change { now: FleetTime(START), event: event.clone(), if_match: None, entropy: [9; 32], kind };
+        let change = Change {
+            now: FleetTime(START),
+            event: event.clone(),
+            condition: Condition::Always,
+            entropy: [9; 32],
+            kind,
+        };
         let outcome = apply(&mut state, Command::Change(change));
         assert!(matches!(outcome.steps.as_slice(), [Step::Changed(Ok(_))]), "{outcome:?}");
         let boot = BootTime(1_000);
@@ -129,8 +134,13 @@ impl Toy {
     }
 
     pub(super) fn change(&mut self, kind: ChangeKind) {
-        let change =
-            Change { now: self.now(), event: self.event.clone(), if_match: None, entropy: [1; 32], kind };
+        let change = Change {
+            now: self.now(),
+            event: self.event.clone(),
+            condition: Condition::Always,
+            entropy: [1; 32],
+            kind,
+        };
         let outcome = self.apply(Command::Change(change));
         assert!(matches!(outcome.steps.as_slice(), [Step::Changed(Ok(_))]), "{outcome:?}");
     }
@@ -179,7 +189,7 @@ impl Toy {
         let tick = self.leader.plan(&self.state, now, boot);
         let change = kind.map(|kind| {
             let event = self.event.clone();
-            Command::Change(Change { now, event, if_match: None, entropy: [1; 32], kind })
+            Command::Change(Change { now, event, condition: Condition::Always, entropy: [1; 32], kind })
         });
         if !tick.is_empty() {
             self.entries += 1;

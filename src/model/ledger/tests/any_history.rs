@@ -261,7 +261,7 @@ impl Fleet {
 
     fn change(&mut self, kind: ChangeKind) {
         let now = self.ledger.now;
-        let change = Change { now, event: event(), if_match: None, entropy: [8; 32], kind };
+        let change = Change { now, event: event(), condition: Condition::Always, entropy: [8; 32], kind };
         self.apply(&Command::Change(change));
     }
 

@@ -33,9 +33,83 @@ fn who_has_not_seen_the_newest_version_is_refused() {
     let mut ledger = Ledger::small();
     let version = ledger.event().version;
     let patch = || ChangeKind::Patch(fields(serde_json::json!({ "capacity": 11 })));
-    let refused = ledger.change_if(Some(version - 1), patch());
+    let refused = ledger.change_if(Condition::Version(version - 1), patch());
     assert_eq!(refused, Err(ChangeError::VersionMismatch(version)));
-    assert!(ledger.change_if(Some(version), patch()).is_ok());
+    assert!(ledger.change_if(Condition::Version(version), patch()).is_ok());
+}
+
+#[test]
+fn a_change_can_ask_that_the_event_exists_or_does_not() {
+    let mut ledger = Ledger::small();
+    let version = ledger.event().version;
+    let put = || ChangeKind::Put(fields(serde_json::json!({ "capacity": 10, "max_admit_per_sec": 40 })));
+    assert_eq!(ledger.change_if(Condition::Absent, put()), Err(ChangeError::Exists(version)));
+    assert!(ledger.change_if(Condition::Exists, put()).is_ok());
+    ledger.change(ChangeKind::Delete).unwrap();
+    for condition in [Condition::Exists, Condition::Version(version)] {
+        assert_eq!(ledger.change_if(condition, put()), Err(ChangeError::Missing));
+        assert_eq!(ledger.change_if(condition, ChangeKind::Reset), Err(ChangeError::NoSuchEvent));
+    }
+    assert_eq!(ledger.change_if(Condition::Absent, put()).unwrap().outcome, ChangeOutcome::Created);
+}
+
+#[test]
+fn a_route_stays_with_the_event_that_had_it_first() {
+    let mut ledger = Ledger::small();
+    let routes = |json| fields(serde_json::json!({ "match": json }));
+    let stated = serde_json::json!([{ "path": "/buy" }, { "host": "a.example", "path": "/" }]);
+    ledger.change(ChangeKind::Patch(routes(stated))).unwrap();
+    let other = |kind| Change {
+        now: FleetTime(START),
+        event: "other".parse().unwrap(),
+        condition: Condition::Always,
+        entropy: [5; 32],
+        kind,
+    };
+    let make = |ledger: &mut Ledger, json| {
+        let mut fields = routes(json);
+        fields.set("capacity", &1.into());
+        fields.set("max_admit_per_sec", &1.into());
+        match ledger.apply(&Command::Change(other(ChangeKind::Put(fields)))).steps.pop() {
+            Some(Step::Changed(result)) => result.map(|applied| applied.outcome),
+            step => panic!("{step:?}"),
+        }
+    };
+    let again = ["/buy", "/buy/", "/BUY"].map(|path| serde_json::json!([{ "path": "/x" }, { "path": path }]));
+    for taken in again.into_iter().chain([serde_json::json!([{ "host": "A.example" }])]) {
+        let refused = make(&mut ledger, taken.clone());
+        let named = matches!(&refused, Err(ChangeError::Conflict(why)) if why.contains("event sale"));
+        assert!(named, "{taken}: {refused:?}");
+    }
+    let free = serde_json::json!([{ "path": "/buy/vip" }, { "host": "b.example", "path": "/buy" }]);
+    assert_eq!(make(&mut ledger, free), Ok(ChangeOutcome::Created));
+    let taken = ledger.change(ChangeKind::Patch(routes(serde_json::json!([{ "path": "/buy/vip" }]))));
+    assert!(matches!(&taken, Err(ChangeError::Conflict(why)) if why.contains("event other")), "{taken:?}");
+    ledger.apply(&Command::Change(other(ChangeKind::Delete)));
+    ledger.change(ChangeKind::Patch(routes(serde_json::json!([{ "path": "/buy/vip" }])))).unwrap();
+}
+
+#[test]
+fn trying_a_change_tells_what_the_change_tells_and_changes_nothing() {
+    let ledger = Ledger::small();
+    let version = ledger.event().version;
+    let patch = |capacity: u32| ChangeKind::Patch(fields(serde_json::json!({ "capacity": capacity })));
+    let kinds = [patch(12), patch(10), patch(0), ChangeKind::Reset, ChangeKind::Admit(2), ChangeKind::Delete];
+    for (kind, condition) in kinds.into_iter().flat_map(|kind| {
+        [Condition::Always, Condition::Version(version), Condition::Absent].map(|when| (kind.clone(), when))
+    }) {
+        let before = ledger.state.clone();
+        let change =
+            Change { now: ledger.now, event: event(), condition, entropy: [5; 32], kind: kind.clone() };
+        let tried = ledger.state.try_change(&change);
+        assert_eq!(ledger.state, before);
+        let mut copy = before.clone();
+        let index = LogIndex(before.index.0 + 1);
+        let done = copy.apply(index, &Command::Change(change)).steps.pop();
+        let after = copy.events.get(&event()).map(|event| event.fields.clone());
+        assert_eq!(done, Some(Step::Changed(tried.clone().map(|(applied, _)| applied))), "{kind:?}");
+        assert!(tried.is_err() || tried.is_ok_and(|(_, fields)| fields == after));
+    }
 }
 
 #[test]

@@ -86,8 +86,13 @@ fn a_reset_makes_a_new_line_and_leaves_the_passes() {
         tick.gate = Some(Gate::Queue);
     });
     let before = ledger.event().line.clone();
-    let change =
-        Change { now: ledger.now, event: event(), if_match: None, entropy: [6; 32], kind: ChangeKind::Reset };
+    let change = Change {
+        now: ledger.now,
+        event: event(),
+        condition: Condition::Always,
+        entropy: [6; 32],
+        kind: ChangeKind::Reset,
+    };
     ledger.apply(&Command::Change(change));
     let line = &ledger.event().line;
     assert!(line.epoch > before.epoch && line.draw_secret != before.draw_secret);

@@ -92,11 +92,11 @@ impl Ledger {
     }
 
     fn change(&mut self, kind: ChangeKind) -> Result<ChangeApplied, ChangeError> {
-        self.change_if(None, kind)
+        self.change_if(Condition::Always, kind)
     }
 
-    fn change_if(&mut self, if_match: Option<u64>, kind: ChangeKind) -> Result<ChangeApplied, ChangeError> {
-        let change = Change { now: self.now, event: event(), if_match, entropy: [5; 32], kind };
+    fn change_if(&mut self, condition: Condition, kind: ChangeKind) -> Result<ChangeApplied, ChangeError> {
+        let change = Change { now: self.now, event: event(), condition, entropy: [5; 32], kind };
         match self.apply(&Command::Change(change)).steps.pop() {
             Some(Step::Changed(result)) => result,
             other => panic!("a change came to {other:?}"),
