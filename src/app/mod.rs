@@ -5,6 +5,7 @@ mod certificates;
 mod ending;
 mod logs;
 mod node;
+mod open_files;
 mod operator;
 mod reload;
 mod signals;

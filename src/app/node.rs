@@ -16,6 +16,7 @@ use tokio::sync::Mutex;
 use super::bind::{self, BindError};
 use super::certificates::{self, Certificate, CertificateError};
 use super::ending::{Ending, Failure};
+use super::open_files;
 use super::operator::Operator;
 use super::reload::Reloader;
 use super::signals::{Signal, Signals};
@@ -101,6 +102,7 @@ impl Node {
     /// # Errors
     /// See [`StartError`]: one line that says what to do.
     pub fn open(settings: Settings, file: Option<PathBuf>) -> Result<Self, StartError> {
+        open_files::allow_many();
         let clock = Clock::start();
         let certificates = settings
             .listeners

@@ -28,8 +28,8 @@ use crate::metrics::{Metrics, StrayOutcome};
 use crate::model::route::Refused;
 use crate::page::{Notice, NoticePage, Pages};
 
-/// An idle keep-alive connection is closed after this long, in seconds.
-const KEEPALIVE_S: u64 = 75;
+/// An idle keep-alive connection is closed after this long.
+pub(super) const KEEPALIVE: Duration = Duration::from_secs(75);
 
 /// The longest silence inside a request's body.
 const READ: Duration = Duration::from_secs(30);
@@ -178,9 +178,10 @@ impl<D: FrontDesk> ProxyHttp for Gate<D> {
     }
 
     async fn early_request_filter(&self, session: &mut Session, _: &mut Passage) -> pingora::Result<()> {
+        front::head_is_read();
         // Pingora makes these anew for every request; keep-alive stays off where it has switched it off.
         if session.get_keepalive().is_some() {
-            session.set_keepalive(Some(KEEPALIVE_S));
+            session.set_keepalive(Some(KEEPALIVE.as_secs()));
         }
         session.set_read_timeout(Some(READ));
         session.set_write_timeout(Some(WRITE));
@@ -340,6 +341,7 @@ impl<D: FrontDesk> ProxyHttp for Gate<D> {
     }
 
     async fn logging(&self, _: &mut Session, _: Option<&Error>, passage: &mut Passage) {
+        front::request_is_served();
         if let Some(session) = &passage.session {
             self.answered(session);
         }

@@ -20,11 +20,19 @@ use crate::page::{Notice, NoticePage};
 /// A longer body of a join is refused, in bytes.
 const LONGEST_JOIN: usize = 16 * 1024;
 
+/// The body of a join may take this long.
+const JOIN_BODY: Duration = Duration::from_secs(30);
+
 impl<D: FrontDesk> Gate<D> {
     /// Answers `POST …/join`: JSON to programs, the way on to forms.
     pub(super) async fn join(&self, session: &mut Session, visit: &Visit<'_>) -> Answer {
-        if let Err(answer) = read_join(session).await {
-            return answer;
+        match tokio::time::timeout(JOIN_BODY, read_join(session)).await {
+            Ok(Ok(())) => {}
+            Ok(Err(answer)) => return answer,
+            Err(_) => {
+                let detail = "the body of the join took too long";
+                return Answer::problem(StatusCode::REQUEST_TIMEOUT, "refused", detail, json!({}));
+            }
         }
         let limits = &visit.setup.settings.limits;
         let answer = match self.counters.join(limits, visit.asked.address) {
