@@ -48,9 +48,18 @@ struct Row {
     fresh: Slices,
     /// Left in the running window, of those counted in the last window or fresh in this one.
     left: Slices,
-    /// The last statement of the row (`joined`, `alive`) and the report that carried it first.
-    stated: Mutex<Option<(u32, u32, u64)>>,
+    /// What was stated of the row last, and the number of the report that did so first.
+    stated: Mutex<Option<(Statement, u64)>>,
     touched: AtomicU64,
+}
+
+/// What the leader is told of a row that is far from the front.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Statement {
+    joined: u32,
+    alive: u32,
+    /// Whether the windows are full: until then the leader takes some of those who joined to be alive.
+    full: bool,
 }
 
 /// A ticket's place among the counts.
@@ -250,8 +259,8 @@ impl Counts {
                 let alive = all.iter().sum();
                 let at_front = alive > 0 && sliced < SLICED_BUCKETS;
                 sliced += usize::from(at_front);
-                let news = row.state(joined, alive, number, answered);
                 let full = full_since.is_some_and(|since| *bucket >= since);
+                let news = row.state(Statement { joined, alive, full }, number, answered);
                 let slices = if at_front { all } else { Vec::new() };
                 (at_front || news).then_some(BucketCount { bucket: *bucket, joined, alive, slices, full })
             })
@@ -271,13 +280,13 @@ impl Counts {
 }
 
 impl Row {
-    /// Whether these numbers are news to the leader.
-    fn state(&self, joined: u32, alive: u32, number: u64, answered: u64) -> bool {
+    /// Whether this is news to the leader.
+    fn state(&self, statement: Statement, number: u64, answered: u64) -> bool {
         let mut stated = self.stated.lock().unwrap_or_else(PoisonError::into_inner);
         match *stated {
-            Some((j, a, report)) if (j, a) == (joined, alive) => report > answered,
+            Some((before, report)) if before == statement => report > answered,
             _ => {
-                *stated = Some((joined, alive, number));
+                *stated = Some((statement, number));
                 true
             }
         }
@@ -373,5 +382,21 @@ mod tests {
         assert_eq!(counts.report(OrderKey::default(), 3, 1).len(), SLICED_BUCKETS);
         counts.forget_before(BucketStart(8));
         assert_eq!(counts.report(OrderKey::default(), 4, 1).len(), 2);
+    }
+
+    #[test]
+    fn a_row_that_is_empty_for_certain_is_stated_as_such() {
+        let counts = Counts::default();
+        counts.turn(at(0), TTL);
+        counts.join(id(1), Place::of_key(key(5, 0)));
+        let mut last = None;
+        for window in 1..5 {
+            counts.turn(at(window * 5), TTL);
+            // Every report is answered before the next one.
+            if let [row] = counts.report(OrderKey::default(), window + 1, window).as_slice() {
+                last = Some((row.alive, row.full));
+            }
+        }
+        assert_eq!(last, Some((0, true)), "else the leader would take a share of those who joined to wait");
     }
 }
