@@ -1,10 +1,13 @@
 //! Logs: lines or JSON on standard error; what libraries say is heard only when it matters.
 
+use tracing::level_filters::LevelFilter;
+use tracing::subscriber::set_global_default;
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::SubscriberExt;
 
-/// What is logged unless `ANTEROOM_LOG` says otherwise. Pingora logs every failed handshake and broken connection as
-/// an error, and openraft what the control log says better itself.
-const FILTER: &str = "info,pingora_core=off,pingora_proxy=off,openraft=off,rustls=off,hyper=warn";
+/// What is logged unless `ANTEROOM_LOG` says otherwise. Openraft logs what the control log says better itself.
+const FILTER: &str = "info,openraft=off,rustls=off,hyper=warn";
 
 /// The variable that sets another filter.
 const VARIABLE: &str = "ANTEROOM_LOG";
@@ -19,16 +22,24 @@ pub enum LogFormat {
     Json,
 }
 
+/// What is never logged, whatever the filter says: below `info` libraries write out what visitors send, tokens and
+/// cookies too, and Pingora does so at every level (a head that it cannot parse is in its error).
+fn discretion() -> Targets {
+    let all = Targets::new().with_default(LevelFilter::INFO);
+    all.with_target("anteroom", LevelFilter::TRACE).with_target("pingora", LevelFilter::OFF)
+}
+
 /// Starts logging; a second call changes nothing.
 pub fn start_logs(format: LogFormat) {
     let filter = EnvFilter::try_from_env(VARIABLE).unwrap_or_else(|_| EnvFilter::new(FILTER));
-    let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    let logs = tracing_subscriber::registry().with(filter).with(discretion());
     let started = match format {
-        LogFormat::Text => logs.with_target(false).try_init().is_ok(),
-        LogFormat::Json => logs.json().flatten_event(true).try_init().is_ok(),
+        LogFormat::Text => set_global_default(logs.with(lines.with_target(false))).is_ok(),
+        LogFormat::Json => set_global_default(logs.with(lines.json().flatten_event(true))).is_ok(),
     };
     if started {
-        // Already set only if another library bridges the same lines.
-        let _ = tracing_log::LogTracer::init();
+        // Libraries alone log by that way. Already set only if another library bridges the same lines.
+        let _ = tracing_log::LogTracer::builder().with_max_level(tracing_log::log::LevelFilter::Info).init();
     }
 }

@@ -1,5 +1,6 @@
 //! Checks of the files that a configuration names, so that a start fails before it binds and a reload before it swaps.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use rustls_pki_types::pem::PemObject;
@@ -23,6 +24,26 @@ pub(super) fn check(settings: &Settings, faults: &mut Vec<Fault>) {
         check("certificate", certificate(&tls.certificate));
         check("key", private_key(&tls.key));
     }
+}
+
+/// Secrets that other users of this machine can get at.
+pub(super) fn exposed(settings: &Settings) -> Vec<String> {
+    let keys = settings.listeners.iter().filter_map(|listener| Some(listener.tls.as_ref()?.key.as_path()));
+    let secrets = keys.chain([settings.admin.token_file.as_path()]);
+    let mode = |path: &Path| std::fs::metadata(path).map_or(0, |known| known.permissions().mode());
+    let mut warnings: Vec<_> = secrets
+        .filter(|path| mode(path) & 0o006 != 0)
+        .map(|path| {
+            format!("{0} can be read or written by every user of this machine: chmod 600 {0}", path.display())
+        })
+        .collect();
+    let data_dir = settings.node.data_dir.as_path();
+    // In a sticky directory nobody can put another file in the place of ours.
+    if mode(data_dir) & 0o1002 == 0o002 {
+        warnings
+            .push(format!("every user of this machine can write to {0}: chmod 700 {0}", data_dir.display()));
+    }
+    warnings
 }
 
 /// Whether a PEM file holds at least one certificate, and nothing malformed. A path that is missing is told elsewhere.

@@ -181,6 +181,7 @@ impl Settings {
                 ));
             }
         }
+        warnings.extend(super::files::exposed(self));
         let unused = |name: &&String| {
             self.default_origin.as_ref() != Some(*name)
                 && !self.events.iter().any(|event| event.policy.origin.as_ref() == Some(*name))

@@ -94,6 +94,23 @@ fn tls_files_are_read_before_anything_is_bound() {
 }
 
 #[test]
+fn a_secret_that_everybody_can_read_is_warned_of() {
+    use std::os::unix::fs::PermissionsExt;
+    let directory = tempfile::tempdir().unwrap();
+    let at = |name: &str| directory.path().join(name);
+    let set = |name: &str, mode| fs::set_permissions(at(name), fs::Permissions::from_mode(mode)).unwrap();
+    let settings = parse("listeners: [ { address: 127.0.0.1:1 } ]", directory.path()).unwrap();
+    assert_eq!(settings.warnings(), Vec::<String>::new(), "nothing is there before the first start");
+    fs::create_dir(at("data")).unwrap();
+    fs::write(at("data/admin.token"), "0123456789abcdef").unwrap();
+    for (data, token, told) in [(0o755, 0o640, 0), (0o700, 0o600, 0), (0o700, 0o644, 1), (0o777, 0o602, 2)] {
+        set("data", data);
+        set("data/admin.token", token);
+        assert_eq!(settings.warnings().len(), told, "{data:o} {token:o}: {:?}", settings.warnings());
+    }
+}
+
+#[test]
 fn a_reload_knows_what_needs_a_restart() {
     let at = |text: &str| parse(text, Path::new("/")).unwrap();
     let old = at("listeners: [ { address: 127.0.0.1:1 } ]");

@@ -44,7 +44,7 @@ impl OpenControl {
     /// See [`OpenError`]: one line that says what to do.
     pub fn open(data_dir: &Path, node: NodeId, clock: Clock) -> Result<Self, OpenError> {
         let storage = Storage::open(data_dir)?;
-        let generation = storage.next_generation(clock.wall().unix_seconds())?;
+        let generation = storage.next_generation(node, clock.wall().unix_seconds())?;
         // Reading everything now tells of a damaged file before any listener opens.
         storage.split()?;
         Ok(Self { run: NodeRun { node, generation }, clock, data_dir: data_dir.to_owned(), storage })

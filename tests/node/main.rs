@@ -315,6 +315,47 @@ fn a_control_log_of_somebody_else_is_refused_and_left_alone() {
 }
 
 #[test]
+fn a_log_of_another_node_is_refused_at_once_with_one_line() {
+    let shop = Shop::open();
+    let place = Place::new(&shop, "capacity: 3, max_admit_per_sec: 20");
+    place.start().kill();
+    place.write(&place.read().replace("id: 1,", "id: 2,"));
+    let (code, told) = output(&["run"], Some(&place.file()));
+    assert_eq!((code, told.lines().count()), (1, 1), "{told}");
+    assert!(told.contains("`node.id: 1`"), "{told}");
+    place.write(&place.read().replace("id: 2,", "id: 1,"));
+    let _node = place.start();
+}
+
+#[test]
+fn no_level_of_logging_writes_out_what_visitors_send() {
+    let shop = Shop::open();
+    let place = Place::new(&shop, "capacity: 1, max_admit_per_sec: 20");
+    let node = place.start_saying("trace");
+    let mut inside = Visitor::joined(&place);
+    inside.await_pass();
+    assert_eq!(inside.shop(), 200);
+    let mut waiting = Visitor::joined(&place);
+    assert_eq!(waiting.status()["state"], "waiting");
+    let secret = "Xq7-a-visitors-own-secret";
+    for path in ["/buy/tickets", "/elsewhere", "/waitingroom/tour"] {
+        let cookies = format!("session={secret}; wr_pass={}", inside.pass.as_ref().unwrap());
+        Request::get(place.visitors, path).header("Cookie", &cookies).send();
+        // A head that is no head: a library may tell what it could not parse.
+        Request::get(place.visitors, path).header("Cookie", &cookies).header("bad name", secret).try_send();
+    }
+    drop(node);
+    let logged = place.logged();
+    assert!(logged.contains("the node serves visitors"), "{logged}");
+    let admin = std::fs::read_to_string(place.dir.path().join("data/admin.token")).unwrap();
+    let tokens = [waiting.ticket, inside.pass].map(Option::unwrap);
+    for hidden in tokens.iter().map(String::as_str).chain([secret, admin.trim()]) {
+        let line = logged.lines().find(|line| line.contains(hidden));
+        assert_eq!(line, None, "{hidden}");
+    }
+}
+
+#[test]
 fn from_the_first_moment_on_nothing_without_a_pass_reaches_the_origin() {
     let shop = Shop::open();
     let place = Place::new(&shop, "capacity: 3, max_admit_per_sec: 20, mode: closed");

@@ -106,6 +106,13 @@ impl Place {
         self.start_while(|_| {})
     }
 
+    /// Starts the node with this filter for its log.
+    pub(crate) fn start_saying(&self, filter: &str) -> Running {
+        let mut command = self.command();
+        command.env("ANTEROOM_LOG", filter);
+        self.run(command, |_| {})
+    }
+
     /// Starts the node with its data on this disk.
     pub(crate) fn start_on(&self, disk: &Disk) -> Running {
         self.run(disk.inside(&self.command()), |_| {})

@@ -13,7 +13,7 @@ use super::codec::{decode, encode};
 use super::file::{FileError, LOG, LogFile, META, commit, put};
 use super::{LogId, LogTypes, StorageError};
 
-const VOTE: &str = "vote";
+pub(super) const VOTE: &str = "vote";
 const COMMITTED: &str = "committed";
 const PURGED: &str = "purged";
 

@@ -7,6 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
+use openraft::Vote;
 use redb::backends::FileBackend;
 use redb::{
     Database, DatabaseError, Durability, ReadTransaction, ReadableDatabase, TableDefinition, WriteTransaction,
@@ -15,7 +16,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::codec::{CodecError, decode, encode};
-use crate::model::ids::Generation;
+use super::entries::VOTE;
+use crate::model::ids::{Generation, NodeId};
 
 /// The name of the control log in the data directory.
 pub(super) const FILE_NAME: &str = "control.redb";
@@ -34,6 +36,7 @@ pub(super) const META: TableDefinition<&str, &[u8]> = TableDefinition::new("meta
 
 const FORMAT_RECORD: &str = "format";
 const GENERATION: &str = "generation";
+const OWNER: &str = "node";
 
 /// The pages that redb may keep in memory, in bytes: the log is written far more often than read.
 const CACHE: usize = 8 << 20;
@@ -57,6 +60,19 @@ pub enum OpenError {
     InUse {
         /// The directory.
         path: PathBuf,
+    },
+    /// Another node's log is in the directory.
+    #[error(
+        "{path} is the log of node {owner}, and `node.id` is {asked}; set `node.id: {owner}` again, or give this node a \
+         `node.data_dir` of its own"
+    )]
+    OtherNode {
+        /// The file.
+        path: PathBuf,
+        /// Whose it is.
+        owner: u64,
+        /// Who asked for it.
+        asked: u64,
     },
     /// The file is something else.
     #[error(
@@ -181,13 +197,26 @@ impl LogFile {
         OpenError::Damaged { path: self.path.clone(), detail: error.to_string() }
     }
 
-    pub(super) fn next_generation(&self, unix_seconds: u64) -> Result<Generation, OpenError> {
+    /// Whose log it is; whoever voted in it, where an earlier version did not write it down.
+    fn owner(&self) -> Result<Option<u64>, FileError> {
+        let vote: Option<Vote<u64>> = self.read(VOTE)?;
+        Ok(self.read(OWNER)?.or(vote.map(|vote| vote.leader_id.node_id)))
+    }
+
+    /// Takes the log for a node, unless it is another's, and a new generation of that node.
+    pub(super) fn next_generation(&self, node: NodeId, unix_seconds: u64) -> Result<Generation, OpenError> {
+        let asked = u64::from(node.0.get());
+        let owner = self.owner().map_err(|error| self.damaged(&error))?.unwrap_or(asked);
+        if owner != asked {
+            return Err(OpenError::OtherNode { path: self.path.clone(), owner, asked });
+        }
         let take = || {
             let stored: Option<u32> = self.read(GENERATION)?;
             let seconds = u32::try_from(unix_seconds).unwrap_or(u32::MAX);
             let next = stored.map_or(seconds, |stored| seconds.max(stored.saturating_add(1)));
             let txn = self.begin()?;
             put(&txn, GENERATION, &next)?;
+            put(&txn, OWNER, &owner)?;
             commit(txn)?;
             Ok(Generation(next))
         };

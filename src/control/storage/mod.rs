@@ -20,7 +20,7 @@ use file::LogFile;
 pub use file::OpenError;
 pub(super) use machine::{Machine, SharedState};
 
-use crate::model::ids::Generation;
+use crate::model::ids::{Generation, NodeId};
 use crate::model::ledger::{Command, Outcome};
 
 openraft::declare_raft_types!(
@@ -62,9 +62,9 @@ impl Storage {
     /// Takes a generation for a new run of this node: greater than every earlier one, and on disk on return.
     ///
     /// # Errors
-    /// When the file cannot be read or written.
-    pub(super) fn next_generation(&self, unix_seconds: u64) -> Result<Generation, OpenError> {
-        self.file.next_generation(unix_seconds)
+    /// When the log is another node's, or the file cannot be read or written.
+    pub(super) fn next_generation(&self, node: NodeId, unix_seconds: u64) -> Result<Generation, OpenError> {
+        self.file.next_generation(node, unix_seconds)
     }
 
     /// What the disk last refused, if it did.

@@ -154,7 +154,8 @@ fn an_unfinished_file_of_an_interrupted_first_start_is_made_anew() {
 #[test]
 fn generations_rise_over_restarts_also_when_the_wall_clock_goes_back() {
     let dir = tempfile::tempdir().unwrap();
-    let next = |seconds| Storage::open(dir.path()).unwrap().next_generation(seconds).unwrap();
+    let node = |id| NodeId(std::num::NonZeroU16::new(id).unwrap());
+    let next = |seconds| Storage::open(dir.path()).unwrap().next_generation(node(3), seconds).unwrap();
     assert_eq!(next(1000), Generation(1000));
     assert_eq!(next(2000), Generation(2000));
     assert_eq!(next(1500), Generation(2001));

@@ -1,5 +1,6 @@
 //! The policy of an event: what an operator may set, in the units that the names say.
 
+mod domain;
 mod effective;
 mod fields;
 mod merge;
@@ -7,6 +8,7 @@ mod parse;
 mod read;
 #[cfg(test)]
 mod tests;
+mod warnings;
 
 use std::num::NonZeroU32;
 use std::time::Duration;

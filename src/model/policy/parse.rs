@@ -3,12 +3,14 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
+use super::domain::{cookie_domain, outside};
 use super::fields::{Fault, Fields};
 use super::read::Reader;
 use super::{
-    BypassRule, ChallengeKind, CookiePolicy, Count, Mode, NameValue, Ordering, Policy, RenewOn, RouteMatch,
+    BypassRule, ChallengeKind, CookiePolicy, Count, NameValue, Ordering, Policy, RenewOn, RouteMatch,
     SameSite,
 };
+use crate::model::route::normalise_host;
 use crate::model::schedule::Schedule;
 
 impl Policy {
@@ -29,30 +31,8 @@ impl Policy {
         let policy = read_policy(&mut reader);
         reader.finish();
         check_durations(&policy, &mut faults);
+        check_domain(&policy, &mut faults);
         (policy, faults)
-    }
-
-    /// What an operator should know about a policy that is not at fault.
-    #[must_use]
-    pub fn warnings(&self) -> Vec<String> {
-        let mut warnings = Vec::new();
-        let mut warn = |condition: bool, text: &str| {
-            if condition {
-                warnings.push(text.to_owned());
-            }
-        };
-        warn(self.routes.is_empty(), "no request matches this event until `match` is given");
-        warn(
-            self.schedule.opening_bucket_seconds > 0,
-            "`schedule.opening_bucket_seconds` leaves the origin idle for that long after the opening",
-        );
-        warn(
-            self.cookie.same_site == SameSite::None,
-            "`cookie.same_site: none` needs TLS: browsers drop such cookies on plain HTTP",
-        );
-        warn(self.mode == Mode::Observe, "`mode: observe` lets everybody through");
-        warn(self.mode == Mode::Bypass, "`mode: bypass` lets everybody through");
-        warnings
     }
 }
 
@@ -123,7 +103,9 @@ fn read_route(reader: &mut Reader<'_>) -> RouteMatch {
     if let Some(host) = &host {
         let name = host.strip_prefix("*.").unwrap_or(host);
         let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_' | ':' | '[' | ']');
-        if name.is_empty() || name.starts_with('.') || name.ends_with('.') || !name.chars().all(allowed) {
+        // What is compared with it has neither port nor trailing dot.
+        let comparable = normalise_host(name).is_ok_and(|plain| plain == name);
+        if !comparable || name.starts_with('.') || !name.chars().all(allowed) {
             reader.fault(
                 "host",
                 format!("\"{host}\" is no host name; write tickets.example.com or *.example.com"),
@@ -212,19 +194,24 @@ fn read_name_value(reader: &mut Reader<'_>) -> NameValue {
 }
 
 fn read_cookie(reader: &mut Reader<'_>) -> CookiePolicy {
-    let domain = reader.text("domain").map(|domain| domain.trim_start_matches('.').to_ascii_lowercase());
-    if let Some(domain) = &domain
-        && psl::domain_str(domain).is_none()
-    {
-        reader.fault(
-            "domain",
-            format!("\"{domain}\" is a public suffix: cookies for it would reach other sites"),
-        );
-    }
+    let domain = reader
+        .text("domain")
+        .map(|text| cookie_domain(&text))
+        .and_then(|domain| domain.map_err(|problem| reader.fault("domain", problem)).ok());
     CookiePolicy {
         domain,
         same_site: reader.word::<SameSite>("same_site", "lax, strict, none").unwrap_or_default(),
         partitioned: reader.flag("partitioned").unwrap_or_default(),
+    }
+}
+
+fn check_domain(policy: &Policy, faults: &mut Vec<Fault>) {
+    let Some(domain) = &policy.cookie.domain else { return };
+    if let Some(host) = outside(domain, &policy.routes) {
+        let problem = format!(
+            "\"{domain}\" is not the host {host} of `match` or above it: browsers would drop the cookies"
+        );
+        faults.push(Fault { path: "cookie.domain".to_owned(), problem });
     }
 }
 

@@ -58,6 +58,31 @@ fn every_fault_is_told_at_once_with_its_path() {
 }
 
 #[test]
+fn a_host_is_one_that_a_request_can_name() {
+    let refused = |host: &str| {
+        let value = json!({"capacity": 1, "max_admit_per_sec": 1, "match": [{"host": host}]});
+        Policy::from_fields(&fields(value)).is_err()
+    };
+    assert!(!["a.example", "*.a.example", "A.example", "[::1]", "10.0.0.1", "a_b"].into_iter().any(refused));
+    assert!(
+        ["a.example:8080", "[::1]:80", "a.example.", ".a", "*.", "", "a b", "::1", "*"]
+            .into_iter()
+            .all(refused)
+    );
+}
+
+#[test]
+fn a_cookie_domain_covers_every_host_of_the_event() {
+    let value = json!({
+        "capacity": 1, "max_admit_per_sec": 1, "cookie": {"domain": "example.com"},
+        "match": [{"host": "a.example.com"}, {"host": "unrelated.com"}],
+    });
+    let found = faults(value);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(found[0].path == "cookie.domain" && found[0].problem.contains("unrelated.com"), "{found:?}");
+}
+
+#[test]
 fn times_are_read_with_an_offset_or_a_zone() {
     let at = |text: &str| {
         let value = json!({"capacity": 1, "max_admit_per_sec": 1, "schedule": {"opens_at": text}});
