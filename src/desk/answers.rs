@@ -18,6 +18,19 @@ pub struct IssuedPass {
     pub expires: FleetTime,
 }
 
+/// What a token is in the line of an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Carried {
+    /// Nothing of ours.
+    Nothing,
+    /// A ticket that has ended.
+    Ended(TicketId),
+    /// The id of a ticket to be.
+    Seat,
+    /// A ticket that is good.
+    Ticket(TicketId),
+}
+
 /// What a visitor who waits is told.
 #[derive(Clone, Debug)]
 pub struct Waiting {

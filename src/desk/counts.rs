@@ -191,6 +191,12 @@ impl Counts {
         bump(&row.left, place.slice);
     }
 
+    /// How many of a bucket wait here.
+    pub(super) fn alive_in(&self, bucket: BucketStart) -> u32 {
+        let (rows, running) = (self.rows.load(), self.running());
+        rows.get(&bucket).map_or(0, |row| (0..SLICES).map(|slice| row.alive_in(slice, running)).sum())
+    }
+
     /// Whether the ticket was seen in the running or the last window.
     pub(super) fn has_seen(&self, id: TicketId) -> bool {
         self.windows.iter().any(|window| window.contains(id))

@@ -108,18 +108,37 @@ struct Extending {
 /// Seats that have become tickets a moment ago; two generations, so that forgetting costs nothing.
 #[derive(Debug, Default)]
 struct Seats {
-    now: HashMap<TicketId, (KeyBase, u32)>,
-    before: HashMap<TicketId, (KeyBase, u32)>,
+    now: HashMap<TicketId, Seated>,
+    before: HashMap<TicketId, Seated>,
     turned: BootTime,
 }
 
-/// What became of a seat: the key base of its ticket, and when that was issued.
+/// What a seat has become.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Seated {
+    /// A ticket.
+    Ticket(SeatedTicket),
+    /// A ticket that has ended: who shows the seat again joins anew.
+    Over,
+}
+
+/// What the ticket of a seat was made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct SeatedTicket {
+    pub(super) base: KeyBase,
+    /// In unix seconds.
+    pub(super) issued: u32,
+    /// When it was keyed, which is its first heartbeat.
+    pub(super) seen: FleetTime,
+}
+
+/// Whether a seat has become a ticket now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Seating {
     /// It has become this ticket now.
-    New(KeyBase, u32),
+    New(SeatedTicket),
     /// It had become this ticket before.
-    Taken(KeyBase, u32),
+    Taken(SeatedTicket),
 }
 
 /// What express remembers.
@@ -190,7 +209,7 @@ impl EventDesk {
         if pulse.line != known.pulse.line {
             self.counts.store(Arc::default());
             // A seat's base is of the old line: in the new one it could be called at once.
-            *self.seats.lock().unwrap_or_else(PoisonError::into_inner) = Seats::default();
+            *self.seats() = Seats::default();
         }
         self.counts.load().forget_before(pulse.watermark.bucket());
         let lowered = pulse.policy.capacity < known.pulse.policy.capacity;
@@ -316,28 +335,44 @@ impl EventDesk {
         OrderKey(before.map_or(0, next))
     }
 
-    /// The base that a seat's ticket was keyed by a moment ago.
-    pub(super) fn seated(&self, id: TicketId) -> Option<(KeyBase, u32)> {
-        let seats = self.seats.lock().unwrap_or_else(PoisonError::into_inner);
-        seats.now.get(&id).or_else(|| seats.before.get(&id)).copied()
+    fn seats(&self) -> MutexGuard<'_, Seats> {
+        self.seats.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What a seat has become a moment ago.
+    pub(super) fn seated(&self, id: TicketId) -> Option<Seated> {
+        self.seats().known(id)
     }
 
     /// Remembers what a seat's ticket is keyed by; an earlier memory stands, unless it knows of no key.
-    pub(super) fn seat(&self, id: TicketId, base: KeyBase, issued: u32, now: BootTime) -> Seating {
-        let mut seats = self.seats.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(super) fn seat(&self, id: TicketId, ticket: SeatedTicket, now: BootTime) -> Seating {
+        let mut seats = self.seats();
         if now.since(seats.turned) > SEAT_MEMORY {
             seats.before = std::mem::take(&mut seats.now);
             seats.turned = now;
         }
-        let known = seats.now.get(&id).or_else(|| seats.before.get(&id)).copied();
-        match known {
-            Some((base, issued)) if base != KeyBase::Unkeyed => Seating::Taken(base, issued),
-            unkeyed => {
-                let issued = unkeyed.map_or(issued, |(_, issued)| issued);
-                seats.now.insert(id, (base, issued));
-                Seating::New(base, issued)
-            }
+        let issued = match seats.known(id) {
+            Some(Seated::Ticket(known)) if known.base != KeyBase::Unkeyed => return Seating::Taken(known),
+            Some(Seated::Ticket(unkeyed)) => unkeyed.issued,
+            Some(Seated::Over) | None => ticket.issued,
+        };
+        let ticket = SeatedTicket { issued, ..ticket };
+        seats.now.insert(id, Seated::Ticket(ticket));
+        Seating::New(ticket)
+    }
+
+    /// The ticket has ended, and its seat, if it is remembered, with it.
+    pub(super) fn end_seat(&self, id: TicketId) {
+        let mut seats = self.seats();
+        if seats.known(id).is_some() {
+            seats.now.insert(id, Seated::Over);
         }
+    }
+}
+
+impl Seats {
+    fn known(&self, id: TicketId) -> Option<Seated> {
+        self.now.get(&id).or_else(|| self.before.get(&id)).copied()
     }
 }
 

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use super::admit::{Admission, Entrance, PATIENCE};
 use super::counts::Place;
-use super::event::{EventDesk, Seating, View};
+use super::event::{EventDesk, Seated, SeatedTicket, Seating, View};
 use super::express::Door;
-use super::{Attendance, Desk, JoinAnswer, StatusAnswer};
-use crate::model::edge::{Contact, Phase};
+use super::{Attendance, Carried, Desk, JoinAnswer, StatusAnswer};
+use crate::model::edge::{Contact, Judgement, Phase, judge};
 use crate::model::ids::{EventId, TicketId};
 use crate::model::order::{KeyBase, OrderKey};
 use crate::model::presence::Window;
@@ -31,10 +31,23 @@ impl Desk {
         self.sign(&event, &Seat { id: self.new_ticket_id(), issued })
     }
 
-    /// Whether a token is a seat or a ticket of this event: a visitor who shows one keeps cookies.
+    /// What a token is in the line of this event, without counting as a heartbeat.
     #[must_use]
-    pub fn is_place(&self, event: &EventId, token: &str) -> bool {
-        self.event_desk(event).is_some_and(|event| !matches!(self.shown(&event, Some(token)), Shown::Nothing))
+    pub fn carried(&self, event: &EventId, token: &str) -> Carried {
+        let Some(event) = self.event_desk(event) else { return Carried::Nothing };
+        match self.shown(&event, Some(token)) {
+            Shown::Nothing => Carried::Nothing,
+            Shown::Seat(_) => Carried::Seat,
+            Shown::Ticket => self.read_ticket(&event, token).map_or(Carried::Nothing, |ticket| {
+                let (heard, boot) = (self.heard.load(), self.clock.boot());
+                let view = event.view();
+                let scene = view.scene(&heard.spans, heard.link.contact(boot), heard.link.upper(boot));
+                match judge(&ticket, &scene) {
+                    Judgement::Ended(_) => Carried::Ended(ticket.id),
+                    _ => Carried::Ticket(ticket.id),
+                }
+            }),
+        }
     }
 
     /// Puts a visitor in line, or lets it in at once. `shown` is the ticket or seat that it carries: the same one makes
@@ -69,10 +82,18 @@ impl Desk {
     }
 
     async fn join_as(&self, event: &EventDesk, id: TicketId) -> JoinAnswer {
-        let id = if event.view().live.is_consumed(id) { self.new_ticket_id() } else { id };
-        if let Some((base, issued)) = event.seated(id).filter(|(base, _)| *base != KeyBase::Unkeyed) {
-            return self.take_place(event, id, base, issued);
-        }
+        let is_over = event.view().live.is_consumed(id) || event.slots().is_leaving(id);
+        let id = match event.seated(id) {
+            _ if is_over => self.new_ticket_id(),
+            Some(Seated::Over) => self.new_ticket_id(),
+            Some(Seated::Ticket(ticket)) if ticket.base != KeyBase::Unkeyed => {
+                match self.resume(event, id, ticket).await {
+                    Some(answer) => return answer,
+                    None => self.new_ticket_id(),
+                }
+            }
+            Some(Seated::Ticket(_)) | None => id,
+        };
         let view = event.view();
         if view.phase(self.contact(), self.now()) == Phase::Closed {
             return JoinAnswer::Refused(Phase::Closed);
@@ -95,13 +116,31 @@ impl Desk {
             return JoinAnswer::Refused(Phase::Full);
         }
         let base = self.wait_for_key(event).await;
-        let issued = u32::try_from(self.now().unix_seconds()).unwrap_or(u32::MAX);
-        match event.seat(id, base, issued, self.clock.boot()) {
-            Seating::Taken(base, issued) => self.take_place(event, id, base, issued),
-            Seating::New(base, issued) => {
-                self.put_in_line(event, &event.view(), id, base);
-                self.take_place(event, id, base, issued)
+        let seen = self.now();
+        let issued = u32::try_from(seen.unix_seconds()).unwrap_or(u32::MAX);
+        let ticket = match event.seat(id, SeatedTicket { base, issued, seen }, self.clock.boot()) {
+            Seating::Taken(ticket) => ticket,
+            Seating::New(ticket) => {
+                self.put_in_line(event, &event.view(), id, ticket.base);
+                ticket
             }
+        };
+        self.take_place(event, id, ticket)
+    }
+
+    /// A seat that became a ticket is worth as much as that is now: its visitor asks as if it showed the ticket. `None`:
+    /// the ticket has ended.
+    async fn resume(&self, event: &EventDesk, id: TicketId, seated: SeatedTicket) -> Option<JoinAnswer> {
+        let view = event.view();
+        let seen = if event.counts.load().has_seen(id) { self.now() } else { seated.seen };
+        let seen = Window::at(seen, view.pulse.policy.heartbeat_ttl);
+        let ticket = Ticket::new(id, view.line(), seated.base, seated.issued, seen, self.run.node);
+        drop(view);
+        match self.attend(event, ticket, Attendance::Asking).await {
+            StatusAnswer::Waiting(waiting) => Some(JoinAnswer::Waiting(waiting)),
+            StatusAnswer::Admitted(pass) => Some(JoinAnswer::Admitted(pass)),
+            StatusAnswer::Unavailable(after) => Some(JoinAnswer::Retry(after)),
+            StatusAnswer::Ended(_) | StatusAnswer::Invalid => None,
         }
     }
 
@@ -151,12 +190,12 @@ impl Desk {
         }
     }
 
-    fn take_place(&self, event: &EventDesk, id: TicketId, base: KeyBase, issued: u32) -> JoinAnswer {
+    fn take_place(&self, event: &EventDesk, id: TicketId, seated: SeatedTicket) -> JoinAnswer {
         let view = event.view();
         let heard = self.heard.load();
         let now: FleetTime = heard.link.upper(self.clock.boot());
         let seen = Window::at(now, view.pulse.policy.heartbeat_ttl);
-        let ticket = Ticket::new(id, view.line(), base, issued, seen, self.run.node);
+        let ticket = Ticket::new(id, view.line(), seated.base, seated.issued, seen, self.run.node);
         match self.describe_place(event, &view, ticket, now) {
             Some(waiting) => JoinAnswer::Waiting(Box::new(waiting)),
             None => JoinAnswer::Retry(Duration::from_secs(1)),

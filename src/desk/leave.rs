@@ -12,17 +12,17 @@ use crate::model::ledger::{Revoke, RevokeReason};
 use crate::model::token::Ticket;
 
 impl Desk {
-    /// The visitor leaves: its ticket ends, and so do the passes. Returns once this node knows them to be over, or after
+    /// The visitor leaves: its tickets end, and so do the passes. Returns once this node knows them to be over, or after
     /// a second if the leader does not answer.
     ///
     /// What is over already, or is none of ours, costs nothing: the log hears of each ticket once.
-    pub async fn leave(&self, event: &EventId, ticket: Option<&str>, passes: &[&str]) {
+    pub async fn leave(&self, event: &EventId, tickets: &[&str], passes: &[&str]) {
         let Some(event) = self.event_desk(event) else { return };
-        let ticket = ticket.and_then(|token| self.read_ticket(&event, token).ok());
-        let ticket = ticket.filter(|ticket| self.gives_up(&event, ticket)).map(|ticket| ticket.id);
+        let tickets = tickets.iter().filter_map(|token| self.read_ticket(&event, token).ok());
+        let tickets = tickets.filter(|ticket| self.gives_up(&event, ticket)).map(|ticket| ticket.id);
         let passes = passes.iter().filter_map(|token| self.read_pass(&event, token).ok().flatten());
         let passes = passes.filter(|pass| self.honour(&event, pass) != Honour::Refused).map(|pass| pass.id);
-        let ended: Vec<TicketId> = ticket.into_iter().chain(passes).collect();
+        let ended: Vec<TicketId> = tickets.chain(passes).collect();
         let mut pulses = self.pulses.subscribe();
         let mut first = false;
         for id in &ended {

@@ -29,8 +29,8 @@ use once_cell::sync::OnceCell;
 use tokio::sync::{Notify, watch};
 
 pub use answers::{
-    Activity, Attendance, ExpressAnswer, ExpressKind, IssuedPass, JoinAnswer, PassAnswer, RenewalUrgency,
-    StatusAnswer, Turn, Waiting,
+    Activity, Attendance, Carried, ExpressAnswer, ExpressKind, IssuedPass, JoinAnswer, PassAnswer,
+    RenewalUrgency, StatusAnswer, Turn, Waiting,
 };
 pub use control_port::{Changed, ControlError, ControlPort, Tried};
 pub use figures::{EventFigures, EventView, Figures, TicketFacts};

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::admit::{Admission, Entrance};
 use super::counts::Place;
-use super::event::{EventDesk, Seating, View};
+use super::event::{EventDesk, SeatedTicket, Seating, View};
 use super::join::undrawn;
 use super::{Attendance, Desk, StatusAnswer, Turn, Waiting};
 use crate::model::edge::{Contact, Ending, Holding, Judgement, Phase, TurnClock, judge, turn};
@@ -23,32 +23,48 @@ impl Desk {
             return StatusAnswer::Unavailable(Duration::from_secs(1));
         };
         event.tallies.polls.fetch_add(1, Ordering::Relaxed);
-        let ticket = match self.read_ticket(&event, token) {
-            Ok(ticket) => ticket,
-            Err(answer) => return answer,
-        };
+        match self.read_ticket(&event, token) {
+            Ok(ticket) => self.attend(&event, ticket, attendance).await,
+            Err(answer) => answer,
+        }
+    }
+
+    /// The same for a ticket that has been read.
+    pub(super) async fn attend(
+        &self,
+        event: &EventDesk,
+        ticket: Ticket,
+        attendance: Attendance,
+    ) -> StatusAnswer {
+        let id = ticket.id;
+        let answer = self.heed(event, ticket, attendance).await;
+        if matches!(answer, StatusAnswer::Ended(_)) {
+            event.tallies.ended.fetch_add(1, Ordering::Relaxed);
+            event.askers.remove(id);
+            event.end_seat(id);
+        }
+        answer
+    }
+
+    async fn heed(&self, event: &EventDesk, ticket: Ticket, attendance: Attendance) -> StatusAnswer {
         let heard = self.heard.load_full();
         let boot = self.clock.boot();
         let (contact, now) = (heard.link.contact(boot), heard.link.upper(boot));
         let view = event.view();
         let judgement = judge(&ticket, &view.scene(&heard.spans, contact, now));
         match judgement {
-            Judgement::Ended(ending) => {
-                event.tallies.ended.fetch_add(1, Ordering::Relaxed);
-                event.askers.remove(ticket.id);
-                StatusAnswer::Ended(ending)
-            }
-            Judgement::Admitted(pass) => match self.issue_live(&event, ticket.id, &pass) {
+            Judgement::Ended(ending) => StatusAnswer::Ended(ending),
+            Judgement::Admitted(pass) => match self.issue_live(event, ticket.id, &pass) {
                 Some(pass) => StatusAnswer::Admitted(pass),
                 None => StatusAnswer::Unavailable(FRONT_POLL),
             },
             Judgement::Called => {
                 drop(view);
-                self.serve_called(&event, ticket, attendance, now).await
+                self.serve_called(event, ticket, attendance, now).await
             }
-            Judgement::Unkeyed => self.key_late(&event, &view, ticket, now),
+            Judgement::Unkeyed => self.key_late(event, &view, ticket, now),
             Judgement::Waiting(standing, key) => {
-                self.answer(self.describe_waiting(&event, &view, ticket, (standing, key), now))
+                self.answer(self.describe_waiting(event, &view, ticket, (standing, key), now))
             }
         }
     }
@@ -82,11 +98,12 @@ impl Desk {
         } else {
             event.want_bucket(None);
             // Two tabs may ask at once: the first key counts.
-            ticket.base = match event.seat(ticket.id, base, ticket.issued, self.clock.boot()) {
-                Seating::Taken(base, _) => base,
-                Seating::New(base, _) => {
-                    self.put_in_line(event, view, ticket.id, base);
-                    base
+            let keyed = SeatedTicket { base, issued: ticket.issued, seen: now };
+            ticket.base = match event.seat(ticket.id, keyed, self.clock.boot()) {
+                Seating::Taken(known) => known.base,
+                Seating::New(new) => {
+                    self.put_in_line(event, view, ticket.id, new.base);
+                    new.base
                 }
             };
         }
@@ -199,6 +216,11 @@ impl Desk {
             admit_rate: if moves { pulse.admit_rate } else { 0.0 },
             inventory: policy.inventory,
             live_passes: pulse.live_passes,
+            beside: match standing {
+                Standing::Within(bucket) => event.counts.load().alive_in(bucket),
+                Standing::Arriving(key) => event.counts.load().alive_in(key.bucket()),
+                Standing::Called | Standing::At(_) | Standing::Unkeyed => 0,
+            },
         };
         let shown = Shown { upper: ticket.shown_upper, first_position: ticket.first_position };
         let (estimate, shown) = estimate(&outlook, standing, shown);

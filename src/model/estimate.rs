@@ -31,6 +31,8 @@ pub struct Outlook<'a> {
     pub inventory: Option<u64>,
     /// Those inside, who may still buy.
     pub live_passes: u32,
+    /// How many of the visitor's bucket wait at this edge; the table may not count the latest of them yet.
+    pub beside: u32,
 }
 
 /// Where a ticket stands, as far as it is told.
@@ -40,13 +42,17 @@ pub enum Standing {
     Called,
     /// In a bucket whose inner order is not told: it is still open, or its lottery has not been drawn.
     Within(BucketStart),
+    /// At this key, so lately that some of those before it may not be counted yet.
+    Arriving(OrderKey),
     /// At this key.
     At(OrderKey),
     /// Without a key: behind everybody who has one.
     Unkeyed,
 }
 
-/// What the visitor was shown before, from the token; both are 0 in a ticket that was shown nothing yet.
+/// What the visitor was shown before, from the token; both are 0 until its place was settled.
+///
+/// Only what is shown [`Standing::At`] a key binds: before that, others may still join into the places ahead.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Shown {
     /// The upper end of the position range: the next one is never above it.
@@ -69,9 +75,10 @@ pub fn estimate(outlook: &Outlook<'_>, standing: Standing, shown: Shown) -> (Est
         };
         return (estimate, shown);
     }
-    let (lower, upper) = range(outlook.table, standing);
+    let (lower, upper) = range(outlook, standing);
     let upper = if shown.upper == 0 { upper } else { upper.min(shown.upper) };
     let position = (lower.min(upper), upper);
+    let settled = shown.upper > 0 || matches!(standing, Standing::At(_));
     let first_position = if shown.first_position == 0 { upper } else { shown.first_position };
     let (eta, eta_range) = match wait(position, outlook.admit_rate) {
         Some((middle, range)) => (Some(middle), Some(range)),
@@ -84,14 +91,15 @@ pub fn estimate(outlook: &Outlook<'_>, standing: Standing, shown: Shown) -> (Est
         progress: (1.0 - upper as f32 / first_position.max(upper).max(1) as f32).clamp(0.0, 1.0),
         sold_out_likelihood: outlook.inventory.map(|_| sold_out(outlook, position)),
     };
-    (estimate, Shown { upper, first_position })
+    (estimate, if settled { Shown { upper, first_position } } else { shown })
 }
 
 /// The range of positions, rounded outward to the rows around; at least (1, 1).
-fn range(table: &[TableRow], standing: Standing) -> (u32, u32) {
+fn range(outlook: &Outlook<'_>, standing: Standing) -> (u32, u32) {
+    let table = outlook.table;
     let (from, to) = match standing {
         Standing::Called => return (0, 0),
-        Standing::At(key) => (key, key),
+        Standing::At(key) | Standing::Arriving(key) => (key, key),
         Standing::Within(bucket) => (bucket.first_key(), OrderKey(bucket.next().first_key().0 - 1)),
         Standing::Unkeyed => (OrderKey::END, OrderKey::END),
     };
@@ -99,7 +107,8 @@ fn range(table: &[TableRow], standing: Standing) -> (u32, u32) {
     let above = table.iter().find(|row| row.key > to).or(table.last());
     let lower = below.map_or(0, |row| row.waiting.saturating_sub(row.uncertainty)).saturating_add(1);
     let upper = above.map_or(0, |row| row.waiting.saturating_add(row.uncertainty));
-    (lower, upper.max(lower))
+    let beside = if matches!(standing, Standing::At(_)) { 0 } else { outlook.beside };
+    (lower, upper.max(lower).max(lower.saturating_add(beside).saturating_sub(1)))
 }
 
 /// The middle and the range of the wait for a position, at this many admissions per second.
@@ -165,7 +174,7 @@ mod tests {
     }
 
     fn outlook(table: &[TableRow]) -> Outlook<'_> {
-        Outlook { table, admit_rate: 10.0, inventory: None, live_passes: 0 }
+        Outlook { table, admit_rate: 10.0, inventory: None, live_passes: 0, beside: 0 }
     }
 
     fn any_table() -> impl Strategy<Value = Vec<TableRow>> {
@@ -236,7 +245,49 @@ mod tests {
         assert_eq!(estimate(&outlook(&table), key, Shown::default()).0.sold_out_likelihood, None);
     }
 
+    #[test]
+    fn what_is_told_before_the_bucket_has_closed_is_no_promise() {
+        let bucket = BucketStart(5);
+        let key = OrderKey::new(bucket, Fraction(1 << 31));
+        let before = [end(0)];
+        let alone = Outlook { beside: 1, ..outlook(&before) };
+        let (first, shown) = estimate(&alone, Standing::Within(bucket), Shown::default());
+        assert_eq!((first.position, first.progress, shown), ((1, 1), 0.0, Shown::default()));
+        let uncounted = Outlook { beside: 50, ..outlook(&before) };
+        for standing in [Standing::Within(bucket), Standing::Arriving(key)] {
+            let (many, shown) = estimate(&uncounted, standing, shown);
+            assert_eq!((many.position, shown), ((1, 50), Shown::default()));
+        }
+        let table = [row(5, 0, 0, 0), row(5, 1 << 30, 10, 0), row(6, 0, 50, 0), end(50)];
+        let (closed, shown) = estimate(&outlook(&table), Standing::At(key), shown);
+        assert_eq!((closed.position, shown), ((11, 50), Shown { upper: 50, first_position: 50 }));
+        let late = [end(90)];
+        let (stale, shown) = estimate(&outlook(&late), Standing::Within(bucket), shown);
+        assert_eq!((stale.position.1, shown.upper), (50, 50), "an edge that hears late keeps the promise");
+    }
+
     proptest! {
+        #[test]
+        fn progress_never_goes_back_whenever_the_bucket_closes(
+            tables in prop::collection::vec((any_table(), 0_u32..99), 1..9), open in 0_usize..9, key in 0_u64..1 << 40
+        ) {
+            let (key, mut shown, mut progress) = (OrderKey(key), Shown::default(), 0.0);
+            for (turn, (table, beside)) in tables.iter().enumerate() {
+                let standing =
+                    if turn < open { Standing::Within(key.bucket()) } else { Standing::At(key) };
+                let outlook = Outlook { beside: *beside, ..outlook(table) };
+                let (estimate, next) = estimate(&outlook, standing, shown);
+                let (lower, upper) = estimate.position;
+                prop_assert!(1 <= lower && lower <= upper);
+                prop_assert!(turn >= open || upper >= (lower - 1).saturating_add(*beside));
+                prop_assert!(turn <= open || upper <= shown.upper);
+                prop_assert!(estimate.progress >= progress && estimate.progress <= 1.0);
+                prop_assert_eq!(next == Shown::default(), turn < open);
+                progress = estimate.progress;
+                shown = next;
+            }
+        }
+
         #[test]
         fn the_upper_end_never_rises_and_progress_never_goes_back(
             tables in prop::collection::vec(any_table(), 1..8), key in 0_u64..1 << 40, rate in 0_f32..100.0

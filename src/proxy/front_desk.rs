@@ -4,7 +4,7 @@ use std::future::Future;
 use std::sync::Arc;
 
 use crate::desk::{
-    Activity, Attendance, Desk, ExpressAnswer, ExpressKind, JoinAnswer, PassAnswer, StatusAnswer,
+    Activity, Attendance, Carried, Desk, ExpressAnswer, ExpressKind, JoinAnswer, PassAnswer, StatusAnswer,
 };
 use crate::model::ids::{EventId, TicketId};
 use crate::model::policy::Policy;
@@ -25,8 +25,8 @@ pub trait FrontDesk: Send + Sync + 'static {
     /// A signed id of a ticket to be; `None`: this node has no signing key yet.
     fn seat_token(&self, event: &EventId) -> Option<String>;
 
-    /// Whether a token is a seat or a ticket of this event.
-    fn is_place(&self, event: &EventId, token: &str) -> bool;
+    /// What a token is in the line of this event.
+    fn carried(&self, event: &EventId, token: &str) -> Carried;
 
     /// Puts a visitor in line, or lets it in; `shown` is a seat or a ticket.
     fn join(&self, event: &EventId, shown: Option<&str>) -> impl Future<Output = JoinAnswer> + Send;
@@ -39,13 +39,8 @@ pub trait FrontDesk: Send + Sync + 'static {
         attendance: Attendance,
     ) -> impl Future<Output = StatusAnswer> + Send;
 
-    /// Ends a place and its sessions for good.
-    fn leave(
-        &self,
-        event: &EventId,
-        ticket: Option<&str>,
-        passes: &[&str],
-    ) -> impl Future<Output = ()> + Send;
+    /// Ends places and their sessions for good.
+    fn leave(&self, event: &EventId, tickets: &[&str], passes: &[&str]) -> impl Future<Output = ()> + Send;
 
     /// Whether one of these passes opens.
     fn check_pass(
@@ -87,8 +82,8 @@ impl FrontDesk for Desk {
         Self::seat_token(self, event)
     }
 
-    fn is_place(&self, event: &EventId, token: &str) -> bool {
-        Self::is_place(self, event, token)
+    fn carried(&self, event: &EventId, token: &str) -> Carried {
+        Self::carried(self, event, token)
     }
 
     async fn join(&self, event: &EventId, shown: Option<&str>) -> JoinAnswer {
@@ -99,8 +94,8 @@ impl FrontDesk for Desk {
         Self::status(self, event, ticket, attendance).await
     }
 
-    async fn leave(&self, event: &EventId, ticket: Option<&str>, passes: &[&str]) {
-        Self::leave(self, event, ticket, passes).await;
+    async fn leave(&self, event: &EventId, tickets: &[&str], passes: &[&str]) {
+        Self::leave(self, event, tickets, passes).await;
     }
 
     async fn check_pass(&self, event: &EventId, tokens: &[&str], activity: Activity) -> PassAnswer {

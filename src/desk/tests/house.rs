@@ -248,7 +248,8 @@ impl House {
     pub(super) async fn leaves(&mut self, visitor: &Visitor) {
         let (desk, event) = (Arc::clone(&self.desk), self.event.clone());
         let passes: Vec<_> = visitor.pass.iter().map(|pass| pass.token.as_str()).collect();
-        self.wait(desk.leave(&event, visitor.place.as_deref(), &passes)).await;
+        let places: Vec<_> = visitor.place.iter().map(String::as_str).collect();
+        self.wait(desk.leave(&event, &places, &passes)).await;
         self.pass(Duration::from_secs(1));
     }
 

@@ -2,6 +2,7 @@
 
 mod ends;
 mod house;
+mod places;
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;

@@ -13,6 +13,9 @@ use crate::model::presence::{ends, is_too_old};
 use crate::model::time::FleetTime;
 use crate::model::token::Ticket;
 
+/// After this every join has reached the leader, been counted, and come back to every edge with a table.
+const COUNTED: Duration = Duration::from_secs(1);
+
 /// What an edge knows of an event at one moment.
 #[derive(Clone, Copy, Debug)]
 pub struct Scene<'a> {
@@ -74,7 +77,7 @@ pub fn judge(ticket: &Ticket, scene: &Scene<'_>) -> Judgement {
     }
     match OrderKey::of(ticket.base, ticket.id, scene.draws) {
         Some(key) if key < scene.watermark => Judgement::Called,
-        Some(key) => Judgement::Waiting(standing(key, scene), Some(key)),
+        Some(key) => Judgement::Waiting(standing(ticket, key, scene), Some(key)),
         None => match ticket.base {
             crate::model::order::KeyBase::Drawn { bucket, .. } => {
                 Judgement::Waiting(Standing::Within(bucket), None)
@@ -97,15 +100,22 @@ fn ended_by_time(ticket: &Ticket, scene: &Scene<'_>) -> Option<Ending> {
     is_too_old(issued, now, policy.ticket_max, scene.spans).then_some(Ending::TooOld)
 }
 
-/// Inside a bucket that is still open the place is not told: nobody can shop for a good draw.
-fn standing(key: OrderKey, scene: &Scene<'_>) -> Standing {
+/// Inside a bucket that is still open the place is not told: nobody can shop for a good draw, and others may join.
+fn standing(ticket: &Ticket, key: OrderKey, scene: &Scene<'_>) -> Standing {
     use crate::model::policy::Ordering;
     let drawn = scene.policy.ordering == Ordering::BucketedRandom;
-    if drawn && scene.open_bucket.is_some_and(|open| key.bucket() >= open) {
-        Standing::Within(key.bucket())
-    } else {
-        Standing::At(key)
+    if drawn && let Some(open) = scene.open_bucket {
+        // Its last joins may still be on their way to the table; who has been told a place keeps it.
+        let closed =
+            key.bucket() < open && (ticket.shown_upper > 0 || scene.now >= open.time().after(COUNTED));
+        if !closed {
+            return Standing::Within(key.bucket());
+        }
     }
+    let issued = FleetTime::from_unix_seconds(ticket.issued.into());
+    // `issued` is in whole seconds.
+    let lately = ticket.shown_upper == 0 && scene.now < issued.after(COUNTED + Duration::from_secs(1));
+    if lately { Standing::Arriving(key) } else { Standing::At(key) }
 }
 
 /// Whether a called visitor takes the turn or holds it.

@@ -128,7 +128,8 @@ impl<D: FrontDesk> Gate<D> {
     /// Answers `DELETE …/ticket` and `POST …/leave`.
     pub(super) async fn leave(&self, visit: &Visit<'_>) -> Answer {
         let shown = &visit.asked.shown;
-        self.desk.leave(&visit.event, shown.ticket(), &shown.passes()).await;
+        let tickets: Vec<_> = shown.ticket().into_iter().collect();
+        self.desk.leave(&visit.event, &tickets, &shown.passes()).await;
         let writer = visit.writer();
         let gone = [writer.no_ticket(), writer.no_pass(), writer.no_marker()];
         if visit.asked.accepted.preferred() == Format::Html {

@@ -10,7 +10,7 @@ use super::super::front_desk::FrontDesk;
 use super::super::gate::Gate;
 use super::super::limits::Allowance;
 use super::{Visit, at_least_a_second, shape};
-use crate::desk::{Attendance, IssuedPass, JoinAnswer, StatusAnswer, Waiting};
+use crate::desk::{Attendance, Carried, IssuedPass, JoinAnswer, StatusAnswer, Waiting};
 use crate::model::edge::{Ending, Phase};
 use crate::model::policy::Mode;
 use crate::page::{Notice, NoticePage, WaitingPage, sentence_of};
@@ -38,7 +38,7 @@ impl<D: FrontDesk> Gate<D> {
                 self.metrics.event(&visit.event).ended(reason);
                 ended_page(visit, reason)
             }
-            StatusAnswer::Invalid if self.desk.is_place(&visit.event, shown) => {
+            StatusAnswer::Invalid if self.desk.carried(&visit.event, shown) != Carried::Nothing => {
                 self.join_at_page(visit, shown).await
             }
             StatusAnswer::Invalid => self.seat(visit),

@@ -15,8 +15,8 @@ use tokio::sync::Notify;
 use crate::clock::Clock;
 use crate::config::{Limits, OriginSettings};
 use crate::desk::{
-    Activity, Attendance, ExpressAnswer, ExpressKind, IssuedPass, JoinAnswer, PassAnswer, StatusAnswer,
-    Waiting,
+    Activity, Attendance, Carried, ExpressAnswer, ExpressKind, IssuedPass, JoinAnswer, PassAnswer,
+    StatusAnswer, Waiting,
 };
 use crate::metrics::Metrics;
 use crate::model::edge::Phase;
@@ -120,8 +120,13 @@ impl FrontDesk for Script {
         Some("seat".into())
     }
 
-    fn is_place(&self, _: &EventId, token: &str) -> bool {
-        matches!(token, "seat" | "ticket")
+    fn carried(&self, _: &EventId, token: &str) -> Carried {
+        match token {
+            "seat" => Carried::Seat,
+            "ticket" => Carried::Ticket(ID),
+            "ended" => Carried::Ended(ID),
+            _ => Carried::Nothing,
+        }
     }
 
     async fn join(&self, _: &EventId, shown: Option<&str>) -> JoinAnswer {
@@ -134,8 +139,8 @@ impl FrontDesk for Script {
         if ticket == "seat" { StatusAnswer::Invalid } else { self.status.clone() }
     }
 
-    async fn leave(&self, _: &EventId, ticket: Option<&str>, passes: &[&str]) {
-        self.note(format!("leave {ticket:?} {passes:?}"));
+    async fn leave(&self, _: &EventId, tickets: &[&str], passes: &[&str]) {
+        self.note(format!("leave {tickets:?} {passes:?}"));
     }
 
     async fn check_pass(&self, _: &EventId, tokens: &[&str], activity: Activity) -> PassAnswer {

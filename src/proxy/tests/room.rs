@@ -244,7 +244,7 @@ fn leaving_gives_up_place_and_pass_and_clears_every_cookie() {
         for cookie in ["wr_ticket", "wr_pass", "wr_line_tour"] {
             assert!(reply.cookie(cookie).unwrap().contains("Max-Age=0"), "{cookie}");
         }
-        assert_eq!(house.asked(), ["leave Some(\"t\") [\"p\"]"]);
+        assert_eq!(house.asked(), ["leave [\"t\"] [\"p\"]"]);
     }
     let form = "POST /waitingroom/tour/leave HTTP/1.1\nHost: shop.test\nAccept: text/html\nContent-Length: 0";
     assert!(house.ask(form).body.contains("You have left the line"));
