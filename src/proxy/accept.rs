@@ -54,6 +54,11 @@ impl Accepted {
         self.names_html
     }
 
+    /// Whether neither a page nor JSON is accepted.
+    pub(super) fn takes_neither(self) -> bool {
+        self.html <= 0.0 && self.json <= 0.0
+    }
+
     /// What to answer in where both can be had and the request is not for a page by itself.
     pub(super) fn preferred(self) -> Format {
         if self.names_html && self.html >= self.json { Format::Html } else { Format::Json }

@@ -25,6 +25,15 @@ pub(super) enum Manner {
     Call,
 }
 
+/// Whether somebody may be looking at what is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Attention {
+    /// As far as can be told.
+    Somebody,
+    /// It was asked for ahead of time, as a part of another page, or for its head alone.
+    Nobody,
+}
+
 /// A request.
 #[derive(Clone, Debug)]
 pub(super) struct Asked {
@@ -37,6 +46,7 @@ pub(super) struct Asked {
     pub(super) address: IpAddr,
     pub(super) transport: Transport,
     pub(super) manner: Manner,
+    pub(super) attention: Attention,
     pub(super) accepted: Accepted,
     pub(super) shown: Shown,
     /// The `Origin` header.
@@ -85,6 +95,7 @@ impl Asked {
             address,
             transport: if forwarded.proto == "https" { Transport::Secure } else { Transport::Plain },
             manner: manner_of(session, accepted),
+            attention: attention_of(request, accepted),
             accepted,
             shown: Shown::read(headers),
             origin: text(headers, header::ORIGIN.as_str()).map(str::to_owned),
@@ -146,11 +157,9 @@ fn manner_of(session: &Session, accepted: Accepted) -> Manner {
         return Manner::Preflight;
     }
     let reads = request.method == Method::GET || request.method == Method::HEAD;
-    // A page fetched ahead of time is shown to nobody, perhaps: it shall not take a place.
-    let ahead = ["sec-purpose", "purpose"]
-        .iter()
-        .any(|name| text(headers, name).is_some_and(|p| p.contains("prefetch")));
     let goes = text(headers, "sec-fetch-mode").is_none_or(|mode| mode == "navigate");
+    // A page fetched ahead of time is shown to nobody, perhaps: it shall not take a place.
+    let ahead = is_ahead(headers);
     if reads && goes && !ahead && accepted.names_html() { Manner::Navigation } else { Manner::Call }
 }
 
@@ -164,6 +173,22 @@ fn is_preflight(request: &RequestHeader) -> bool {
         && headers.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD)
         && text(headers, header::CONTENT_LENGTH.as_str()).is_none_or(|length| length.trim() == "0")
         && !asks_more.iter().any(|name| headers.contains_key(*name))
+}
+
+/// Whether a browser fetches a page that nobody has gone to yet.
+fn is_ahead(headers: &HeaderMap) -> bool {
+    ["sec-purpose", "purpose", "x-moz"]
+        .iter()
+        .any(|name| text(headers, name).is_some_and(|purpose| purpose.contains("prefetch")))
+}
+
+fn attention_of(request: &RequestHeader, accepted: Accepted) -> Attention {
+    let headers = &request.headers;
+    // By Fetch metadata, and else by what can be made of the answer: a picture takes neither a page nor JSON.
+    let part = text(headers, "sec-fetch-dest")
+        .is_some_and(|dest| !matches!(dest, "document" | "iframe" | "frame" | "fencedframe" | "empty"));
+    let unseen = request.method == Method::HEAD || is_ahead(headers) || part || accepted.takes_neither();
+    if unseen { Attention::Nobody } else { Attention::Somebody }
 }
 
 /// The way that a request came.

@@ -19,11 +19,14 @@ pub(super) const TICKET_HEADER: &str = "anteroom-ticket";
 /// The header of the pass, for those without cookies.
 pub(super) const PASS_HEADER: &str = "anteroom-pass";
 
+/// No more tickets than this are tried per request: browsers send those of the longest path and the oldest first.
+const MOST_TICKETS: usize = 4;
+
 /// What a visitor shows.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Shown {
-    /// `wr_ticket`.
-    pub(super) ticket: Option<String>,
+    /// `wr_ticket`: more than one after a change of the cookies' domain.
+    pub(super) tickets: Vec<String>,
     /// `Anteroom-Ticket`: goes before the cookie.
     pub(super) ticket_header: Option<String>,
     /// `Anteroom-Pass`, then `wr_pass*`.
@@ -54,7 +57,9 @@ impl Shown {
             let texts = pairs.filter_map(|pair| std::str::from_utf8(pair).ok());
             for (name, value) in texts.filter_map(|pair| pair.trim().split_once('=')) {
                 match kind_of(name) {
-                    Some(Kind::Ticket) if shown.ticket.is_none() => shown.ticket = Some(value.to_owned()),
+                    Some(Kind::Ticket) if shown.tickets.len() < MOST_TICKETS => {
+                        shown.tickets.push(value.to_owned())
+                    }
                     Some(Kind::Ticket) => {}
                     Some(Kind::Pass) => shown.passes.push(value.to_owned()),
                     Some(Kind::Line(event)) => shown.lines.push(event.to_owned()),
@@ -65,9 +70,9 @@ impl Shown {
         shown
     }
 
-    /// The ticket or seat, the header's before the cookie's.
-    pub(super) fn ticket(&self) -> Option<&str> {
-        self.ticket_header.as_deref().or(self.ticket.as_deref())
+    /// The tickets and seats, the header's before the cookies'.
+    pub(super) fn tickets(&self) -> Vec<&str> {
+        self.ticket_header.iter().chain(&self.tickets).map(String::as_str).collect()
     }
 
     /// The passes, to be tried in this order.
@@ -77,12 +82,17 @@ impl Shown {
 
     /// Whether the visitor stands in the line of an event, or says so.
     pub(super) fn stands_in_line(&self, event: &EventId) -> bool {
-        self.ticket_header.is_some() || self.lines.iter().any(|line| line == event.as_str())
+        self.ticket_header.is_some() || self.is_marked(event)
+    }
+
+    /// Whether the marker of an event's line is shown.
+    pub(super) fn is_marked(&self, event: &EventId) -> bool {
+        self.lines.iter().any(|line| line == event.as_str())
     }
 
     /// Whether any cookie at all is shown.
     pub(super) fn shows_cookies(&self) -> bool {
-        self.ticket.is_some()
+        !self.tickets.is_empty()
             || self.passes.len() > usize::from(self.pass_header)
             || !self.lines.is_empty()
             || !self.others.is_empty()
@@ -216,7 +226,7 @@ mod tests {
         let mut headers = HeaderMap::new();
         headers.insert(COOKIE, HeaderValue::from_bytes(b"name=J\xf6rg; wr_pass=p; wr_ticket=t").unwrap());
         let shown = Shown::read(&headers);
-        assert_eq!((shown.passes(), shown.ticket()), (vec!["p"], Some("t")));
+        assert_eq!((shown.passes(), shown.tickets()), (vec!["p"], vec!["t"]));
     }
 
     #[test]
@@ -236,8 +246,7 @@ mod tests {
             ("anteroom-ticket", "t0"),
         ]));
         assert_eq!(shown.passes(), ["p0", "p1", "p2"]);
-        assert_eq!(shown.ticket(), Some("t0"));
-        assert_eq!(shown.ticket.as_deref(), Some("t=="));
+        assert_eq!(shown.tickets(), ["t0", "t=="]);
         assert_eq!(shown.others, [("a".to_owned(), "1".to_owned())]);
         assert!(shown.stands_in_line(&"tour".parse().unwrap()));
     }

@@ -298,7 +298,6 @@ impl<D: FrontDesk> ProxyHttp for Gate<D> {
             for shared in ["cdn-cache-control", "surrogate-control", "expires"] {
                 response.remove_header(shared);
             }
-            passage.set_pass = None;
         }
         Ok(())
     }
@@ -332,7 +331,9 @@ impl<D: FrontDesk> ProxyHttp for Gate<D> {
         }
         if session.response_written().is_none() {
             session.set_keepalive(None);
-            let answer = self.origin_failed(passage.asked.as_ref(), status);
+            // The pass is the visitor's although the origin failed: without it the next try would take another slot.
+            let set_pass = passage.set_pass.take().map(|set_pass| set_pass.line);
+            let answer = self.origin_failed(passage.asked.as_ref(), status).cookies(set_pass);
             if let Err(error) = answer.send(session).await {
                 tracing::debug!(%error, "the visitor was gone before it could be told of an error");
             }

@@ -8,6 +8,7 @@ mod answer;
 mod asked;
 mod bypass;
 mod cookies;
+mod cors;
 mod front;
 mod front_desk;
 mod gate;

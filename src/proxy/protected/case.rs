@@ -8,12 +8,12 @@ use serde_json::json;
 use super::super::accept::Format;
 use super::super::answer::Answer;
 use super::super::asked::{Asked, Manner, encode};
+use super::super::cors;
 use super::super::gate::Setup;
 use super::ruling::{Counted, Entry, OpenSession, Opened, Ruling, SetPass, Verdict};
 use crate::metrics::RequestOutcome;
 use crate::model::ids::{EventId, TicketId};
 use crate::model::policy::{Mode, Policy};
-use crate::model::route::normalise_host;
 use crate::model::time::{FleetTime, as_millis};
 use crate::page::{Notice, NoticePage};
 
@@ -45,7 +45,8 @@ impl Case<'_> {
                 tracing::warn!(event = %self.event, "the event's origin is not configured on this node");
                 let detail = "the event's origin is not configured on this node";
                 let answer =
-                    Answer::problem(StatusCode::BAD_GATEWAY, "origin_unavailable", detail, json!({}));
+                    Answer::problem(StatusCode::BAD_GATEWAY, "origin_unavailable", detail, json!({}))
+                        .cookies(set_pass.map(|set_pass| set_pass.line));
                 self.ruling(RequestOutcome::Unavailable, Verdict::Answer(answer))
             }
         }
@@ -63,15 +64,37 @@ impl Case<'_> {
 
     /// Too many requests without a pass come from this address.
     pub(super) fn too_many(&self, after: Duration) -> Ruling {
-        let detail = "too many requests without a pass come from this address; wait and try again";
-        let more = json!({ "retry_after_ms": as_millis(after) });
-        let answer = Answer::problem(StatusCode::TOO_MANY_REQUESTS, "retry", detail, more);
-        self.ruling(RequestOutcome::Limited, Verdict::Answer(answer.retry_after(after)))
+        let status = StatusCode::TOO_MANY_REQUESTS;
+        let answer = self.busy_page(status, after).unwrap_or_else(|| {
+            let detail = "too many requests without a pass come from this address; wait and try again";
+            let more = json!({ "retry_after_ms": as_millis(after) });
+            let answer = Answer::problem(status, "retry", detail, more).retry_after(after);
+            cors::readable(answer, self.asked, self.policy)
+        });
+        self.ruling(RequestOutcome::Limited, Verdict::Answer(answer))
     }
 
     /// The node cannot tell yet.
     pub(super) fn unavailable(&self, after: Duration) -> Ruling {
-        self.ruling(RequestOutcome::Unavailable, Verdict::Answer(cannot_tell(after)))
+        let answer = self
+            .busy_page(StatusCode::SERVICE_UNAVAILABLE, after)
+            .unwrap_or_else(|| cors::readable(cannot_tell(after), self.asked, self.policy));
+        self.ruling(RequestOutcome::Unavailable, Verdict::Answer(answer))
+    }
+
+    /// For a person who goes to a page: one that asks again by itself.
+    fn busy_page(&self, status: StatusCode, after: Duration) -> Option<Answer> {
+        if self.asked.manner != Manner::Navigation {
+            return None;
+        }
+        let notice = NoticePage {
+            notice: Notice::Busy,
+            message: self.policy.message.as_deref(),
+            retry_after: Some(after.max(Duration::from_secs(1))),
+            ..NoticePage::default()
+        };
+        let html = self.setup.pages.notice(&notice).ok()?;
+        Some(Answer::page(status, html).retry_after(after))
     }
 
     fn ruling(&self, outcome: RequestOutcome, verdict: Verdict) -> Ruling {
@@ -108,29 +131,8 @@ impl Case<'_> {
         } else {
             ("waiting", "there is a line: join it, and show the pass that you get with every request")
         };
-        let mut answer = Answer::problem(status, state, detail, more).retry_after(TRY_AGAIN);
-        if let Some(origin) = self.allowed_origin() {
-            answer = answer
-                .header("access-control-allow-origin", origin)
-                .header("access-control-allow-credentials", "true")
-                .header("access-control-expose-headers", "Retry-After")
-                .header("vary", "Origin");
-        }
-        self.ruling(RequestOutcome::Refused, Verdict::Answer(answer))
-    }
-
-    /// The page's origin, if its scripts may read the answer: on the same host, or within the cookies' domain.
-    fn allowed_origin(&self) -> Option<String> {
-        let origin = self.asked.origin.as_deref()?;
-        let (_, authority) = origin.split_once("://")?;
-        let host = normalise_host(authority).ok()?;
-        let within = |domain: &str| {
-            let domain = domain.trim_start_matches('.');
-            *host == *domain || host.strip_suffix(domain).is_some_and(|rest| rest.ends_with('.'))
-        };
-        let same = self.asked.host.as_deref() == Some(&*host);
-        let allowed = same || self.policy.cookie.domain.as_deref().is_some_and(within);
-        allowed.then(|| origin.to_owned())
+        let answer = Answer::problem(status, state, detail, more).retry_after(TRY_AGAIN);
+        self.ruling(RequestOutcome::Refused, Verdict::Answer(cors::readable(answer, self.asked, self.policy)))
     }
 }
 

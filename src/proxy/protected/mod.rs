@@ -18,8 +18,9 @@ use super::front::Watch;
 use super::front_desk::FrontDesk;
 use super::gate::{Gate, Setup};
 use super::limits::Allowance;
-use crate::desk::{Activity, ExpressAnswer, ExpressKind, IssuedPass, PassAnswer, RenewalUrgency};
+use crate::desk::{Activity, Carried, ExpressAnswer, ExpressKind, IssuedPass, PassAnswer, RenewalUrgency};
 use crate::metrics::{RequestOutcome, StrayOutcome};
+use crate::model::ids::EventId;
 use crate::model::policy::Mode;
 use crate::model::route::{NormalPath, normalise};
 use crate::page::{Notice, NoticePage};
@@ -92,6 +93,10 @@ impl<D: FrontDesk> Gate<D> {
         }
         let regardless = bypass == Bypass::Counted || policy.mode == Mode::Observe;
         if !regardless {
+            // Whoever waits costs the node nothing here, and is nobody's neighbour: limits are for strangers.
+            if self.is_known_in_line(asked, event) {
+                return case.put_off();
+            }
             if let Allowance::Exceeded(after) =
                 self.counters.stranger(&case.setup.settings.limits, asked.address)
             {
@@ -115,6 +120,13 @@ impl<D: FrontDesk> Gate<D> {
             ExpressAnswer::CookieCheck | ExpressAnswer::Line => case.put_off(),
             ExpressAnswer::Unavailable(after) => case.unavailable(after),
         }
+    }
+
+    /// Whether the visitor shows the marker of the line, or a ticket of the event.
+    fn is_known_in_line(&self, asked: &Asked, event: &EventId) -> bool {
+        let shown = &asked.shown;
+        let holds = |token: &str| matches!(self.desk.carried(event, token), Carried::Ticket(_));
+        shown.is_marked(event) || shown.ticket_header.as_deref().is_some_and(holds)
     }
 
     fn set_pass(&self, case: &Case<'_>, pass: &IssuedPass, urgency: RenewalUrgency) -> SetPass {

@@ -12,7 +12,7 @@ use super::super::front_desk::FrontDesk;
 use super::super::gate::Gate;
 use super::super::limits::Allowance;
 use super::{Visit, at_least_a_second, page, shape};
-use crate::desk::{Attendance, JoinAnswer, StatusAnswer};
+use crate::desk::{Attendance, Carried, JoinAnswer, StatusAnswer};
 use crate::model::edge::{Ending, Phase};
 use crate::model::time::as_millis;
 use crate::page::{Notice, NoticePage};
@@ -34,11 +34,7 @@ impl<D: FrontDesk> Gate<D> {
                 return Answer::problem(StatusCode::REQUEST_TIMEOUT, "refused", detail, json!({}));
             }
         }
-        let limits = &visit.setup.settings.limits;
-        let answer = match self.counters.join(limits, visit.asked.address) {
-            Allowance::Granted => self.desk.join(&visit.event, visit.asked.shown.ticket()).await,
-            Allowance::Exceeded(after) => JoinAnswer::Retry(after),
-        };
+        let answer = self.join_or_go_on(visit).await;
         if visit.asked.accepted.preferred() == Format::Html {
             return self.joined_by_form(visit, &answer);
         }
@@ -66,6 +62,26 @@ impl<D: FrontDesk> Gate<D> {
         }
     }
 
+    /// A valid ticket is limited as a ticket; only who makes a new place is limited by address.
+    async fn join_or_go_on(&self, visit: &Visit<'_>) -> JoinAnswer {
+        let carried = visit.ticket.map(|token| (token, self.desk.carried(&visit.event, token)));
+        if let Some((token, Carried::Ticket(id))) = carried {
+            if let Allowance::Exceeded(after) = self.counters.poll(id) {
+                return JoinAnswer::Retry(after);
+            }
+            match self.desk.status(&visit.event, token, Attendance::Asking).await {
+                StatusAnswer::Waiting(waiting) => return JoinAnswer::Waiting(waiting),
+                StatusAnswer::Admitted(pass) => return JoinAnswer::Admitted(pass),
+                StatusAnswer::Unavailable(after) => return JoinAnswer::Retry(after),
+                StatusAnswer::Ended(_) | StatusAnswer::Invalid => {}
+            }
+        }
+        match self.counters.join(&visit.setup.settings.limits, visit.asked.address) {
+            Allowance::Granted => self.desk.join(&visit.event, visit.ticket).await,
+            Allowance::Exceeded(after) => JoinAnswer::Retry(after),
+        }
+    }
+
     fn joined_by_form(&self, visit: &Visit<'_>, answer: &JoinAnswer) -> Answer {
         match answer {
             JoinAnswer::Waiting(waiting) => Answer::redirect(StatusCode::SEE_OTHER, visit.page_url())
@@ -80,7 +96,7 @@ impl<D: FrontDesk> Gate<D> {
     /// Answers `GET …/status`.
     pub(super) async fn status(&self, visit: &Visit<'_>) -> Answer {
         let shown = &visit.asked.shown;
-        let Some(ticket) = shown.ticket() else { return self.invalid(visit) };
+        let Some(ticket) = visit.ticket else { return self.invalid(visit) };
         let attendance = match visit.asked.parameter("hold").as_deref() {
             Some("1") => Attendance::Holding,
             _ => Attendance::Asking,
@@ -128,8 +144,7 @@ impl<D: FrontDesk> Gate<D> {
     /// Answers `DELETE …/ticket` and `POST …/leave`.
     pub(super) async fn leave(&self, visit: &Visit<'_>) -> Answer {
         let shown = &visit.asked.shown;
-        let tickets: Vec<_> = shown.ticket().into_iter().collect();
-        self.desk.leave(&visit.event, &tickets, &shown.passes()).await;
+        self.desk.leave(&visit.event, &shown.tickets(), &shown.passes()).await;
         let writer = visit.writer();
         let gone = [writer.no_ticket(), writer.no_pass(), writer.no_marker()];
         if visit.asked.accepted.preferred() == Format::Html {

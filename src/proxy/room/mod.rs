@@ -13,20 +13,21 @@ use serde_json::json;
 
 use super::accept::Format;
 use super::answer::Answer;
-use super::asked::{Asked, encode};
+use super::asked::{Asked, Manner, encode};
 use super::cookies::Writer;
+use super::cors;
 use super::front_desk::FrontDesk;
 use super::gate::{Gate, Setup};
 use super::protected::{Counted, Ruling, Verdict, cannot_tell};
-use crate::desk::{IssuedPass, PassAnswer, Waiting};
+use crate::desk::{Carried, IssuedPass, PassAnswer, Waiting};
 use crate::metrics::{RequestOutcome, StrayOutcome};
 use crate::model::ids::EventId;
 use crate::model::policy::Policy;
 use crate::model::route::{RouteTable, normalise};
 use crate::page::{Notice, NoticePage};
 
-/// A longer wish is not kept, in bytes.
-const LONGEST_TO: usize = 2048;
+/// A longer wish is not kept, in bytes: as long as the target of a request may be.
+const LONGEST_TO: usize = 8 * 1024;
 
 /// A request to the room of an event.
 struct Visit<'a> {
@@ -39,6 +40,8 @@ struct Visit<'a> {
     /// Where the visitor wants to go; always a path of the event.
     to: String,
     shares_host: bool,
+    /// The ticket or seat that counts, of those shown.
+    ticket: Option<&'a str>,
 }
 
 impl Asked {
@@ -84,9 +87,14 @@ impl<D: FrontDesk> Gate<D> {
             room: format!("{public}/{event}"),
             to: destination(asked, &routes, &event, &policy),
             shares_host: routes.events_on(asked.host.as_deref()) > 1,
+            ticket: self.best_ticket(asked, &event),
             event,
             policy,
         };
+        let allowed = methods_of(action);
+        if asked.manner == Manner::Preflight && !allowed.is_empty() {
+            return (Some(visit.event.clone()), cors::preflight(asked, &visit.policy, allowed));
+        }
         let answer = match (action, &asked.method) {
             ("", &Method::GET | &Method::HEAD) => self.page(&visit).await,
             ("join", &Method::POST) => self.join(session, &visit).await,
@@ -95,12 +103,26 @@ impl<D: FrontDesk> Gate<D> {
             ("challenge", &Method::GET | &Method::HEAD) => {
                 Answer::json(StatusCode::OK, &json!({ "kind": "none" }))
             }
-            ("" | "status" | "challenge", _) => wrong_method("GET, HEAD"),
-            ("join" | "leave", _) => wrong_method("POST"),
-            ("ticket", _) => wrong_method("DELETE"),
+            _ if !allowed.is_empty() => wrong_method(allowed),
             _ => not_found(asked, setup),
         };
-        (Some(visit.event), answer)
+        (Some(visit.event), cors::readable(answer, asked, &visit.policy))
+    }
+
+    /// Of several tickets the one that is good: after a change of the cookies' domain browsers send the old one too.
+    fn best_ticket<'a>(&self, asked: &'a Asked, event: &EventId) -> Option<&'a str> {
+        let shown = &asked.shown;
+        if let [only] = shown.tickets.as_slice() {
+            return shown.ticket_header.as_deref().or(Some(only));
+        }
+        let worth = |token: &&str| match self.desk.carried(event, token) {
+            Carried::Ticket(_) => 0,
+            Carried::Seat => 1,
+            Carried::Ended(_) => 2,
+            Carried::Nothing => 3,
+        };
+        // Of equals the first one counts.
+        shown.ticket_header.as_deref().or_else(|| shown.tickets.iter().map(String::as_str).min_by_key(worth))
     }
 
     /// The pass that the visitor shows, if it opens: newer token, or nothing new.
@@ -177,28 +199,49 @@ fn not_found(asked: &Asked, setup: &Setup) -> Answer {
     notice(setup, StatusCode::NOT_FOUND, "not_found", &page, asked.accepted.preferred())
 }
 
+/// By which methods an address below an event's path is asked; empty: there is none.
+fn methods_of(action: &str) -> &'static str {
+    match action {
+        "" | "status" | "challenge" => "GET, HEAD",
+        "join" | "leave" => "POST",
+        "ticket" => "DELETE",
+        _ => "",
+    }
+}
+
 fn wrong_method(allowed: &'static str) -> Answer {
     let detail = "this address is asked with another method";
     Answer::problem(StatusCode::METHOD_NOT_ALLOWED, "wrong_method", detail, json!({}))
         .header("allow", allowed)
 }
 
-/// Where the visitor wants to go, byte by byte, if that is a path of the event on this host; else its first route.
+/// Where the visitor wants to go, byte by byte (what is no ASCII is percent-encoded, as browsers do), if that is a path of the event on this host; else its first route.
 fn destination(asked: &Asked, routes: &RouteTable, event: &EventId, policy: &Policy) -> String {
     let host = asked.host.as_deref();
     let wish = asked.parameter("to").filter(|to| {
         // Browsers read `//x` and `/\x` as another host.
         let local = to.starts_with('/') && !to.starts_with("//") && !to.starts_with("/\\");
-        let plain = to.len() <= LONGEST_TO && to.bytes().all(|byte| matches!(byte, 0x21..=0x7e));
+        let plain = to.len() <= LONGEST_TO && to.bytes().all(|byte| matches!(byte, 0x21..=0x7e | 0x80..));
         let path = normalise(to.as_bytes());
         local
             && plain
             && path.is_ok_and(|path| routes.find(host, &path).is_ok_and(|found| found == Some(event)))
     });
-    wish.unwrap_or_else(|| {
-        let first = policy.routes.first().map_or("/", |route| route.path.as_str());
-        if first.bytes().all(|byte| matches!(byte, 0x21..=0x7e)) { first.to_owned() } else { encode(first) }
-    })
+    match wish {
+        Some(wish) if wish.is_ascii() => wish,
+        Some(wish) => wish
+            .chars()
+            .map(|c| if c.is_ascii() { c.to_string() } else { encode(c.encode_utf8(&mut [0; 4])) })
+            .collect(),
+        None => {
+            let first = policy.routes.first().map_or("/", |route| route.path.as_str());
+            if first.bytes().all(|byte| matches!(byte, 0x21..=0x7e)) {
+                first.to_owned()
+            } else {
+                encode(first)
+            }
+        }
+    }
 }
 
 /// How long to wait, at least a second.

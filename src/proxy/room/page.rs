@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
-use http::StatusCode;
+use http::{Method, StatusCode};
+use serde_json::json;
 
 use super::super::accept::Format;
 use super::super::answer::Answer;
+use super::super::asked::Attention;
 use super::super::front_desk::FrontDesk;
 use super::super::gate::Gate;
 use super::super::limits::Allowance;
@@ -28,9 +30,15 @@ impl<D: FrontDesk> Gate<D> {
             let cookies = renewed.iter().flat_map(|pass| self.admission_cookies(visit, pass));
             return Answer::redirect(StatusCode::SEE_OTHER, visit.to.clone()).cookies(cookies);
         }
-        let Some(shown) = visit.asked.shown.ticket() else { return self.seat(visit) };
+        let Some(shown) = visit.ticket else { return self.seat(visit) };
+        if visit.asked.attention == Attention::Nobody {
+            return unseen_page(visit);
+        }
         match self.desk.status(&visit.event, shown, Attendance::Asking).await {
-            StatusAnswer::Waiting(waiting) => self.waiting_page(visit, &waiting),
+            StatusAnswer::Waiting(waiting) => match self.counters.poll(waiting.id) {
+                Allowance::Granted => self.waiting_page(visit, &waiting),
+                Allowance::Exceeded(after) => busy_page(visit, StatusCode::TOO_MANY_REQUESTS, after),
+            },
             StatusAnswer::Admitted(pass) => self.enter(visit, &pass),
             // Whoever was in, or has left, and comes back, begins anew.
             StatusAnswer::Ended(Ending::Used | Ending::Left) => self.join_at_page(visit, shown).await,
@@ -116,6 +124,16 @@ impl<D: FrontDesk> Gate<D> {
         let cookies = self.admission_cookies(visit, pass);
         Answer::redirect(StatusCode::SEE_OTHER, visit.to.clone()).cookies(cookies)
     }
+}
+
+/// What is told where nobody looks at the page: such a request takes no place and no turn.
+fn unseen_page(visit: &Visit<'_>) -> Answer {
+    if visit.asked.method == Method::HEAD {
+        return Answer::page(StatusCode::OK, String::new());
+    }
+    let detail = "the waiting page puts in line who goes to it; this request was made by something else";
+    Answer::problem(StatusCode::SERVICE_UNAVAILABLE, "unseen", detail, json!({}))
+        .retry_after(Duration::from_secs(1))
 }
 
 /// The page of a ticket that has ended, with one click to begin anew.

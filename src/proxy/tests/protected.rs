@@ -364,16 +364,116 @@ fn a_page_of_the_same_site_may_read_why_it_was_put_off() {
     let house = House::new(with_fields(json!({ "cookie": { "domain": "example.com" } })));
     let allowed = |host: &str, origin: &str| {
         let reply = house.ask(&format!("GET /buy HTTP/1.1\nHost: {host}\nAccept: */*\nOrigin: {origin}"));
-        reply.header("access-control-allow-origin").map(str::to_owned)
+        let told = reply.header("access-control-allow-origin").map(str::to_owned);
+        assert!(told.is_none() || told.as_deref() == Some(origin));
+        told.is_some()
     };
-    assert_eq!(allowed("shop.test", "http://shop.test:81").as_deref(), Some("http://shop.test:81"));
-    assert_eq!(
-        allowed("api.example.com", "https://www.example.com").as_deref(),
-        Some("https://www.example.com")
-    );
-    for stranger in ["https://evil.test", "https://evilexample.com", "null", "https://example.com.evil.test"]
-    {
-        assert_eq!(allowed("api.example.com", stranger), None, "{stranger}");
+    for (host, origin) in [
+        ("shop.test", "http://shop.test"),
+        ("shop.test", "https://shop.test"),
+        ("shop.test:81", "http://shop.test:81"),
+        ("api.example.com", "https://www.example.com"),
+        ("api.example.com:8443", "https://www.example.com:8443"),
+        ("api.example.com", "https://example.com"),
+    ] {
+        assert!(allowed(host, origin), "{host} {origin}");
+    }
+    for (host, stranger) in [
+        ("api.example.com", "https://evil.test"),
+        ("api.example.com", "https://evilexample.com"),
+        ("api.example.com", "null"),
+        ("api.example.com", "https://example.com.evil.test"),
+        ("api.example.com", "https://www.example.com:8443"),
+        ("api.example.com", "ftp://www.example.com"),
+        ("shop.test", "http://shop.test:81"),
+        ("shop.test:81", "http://shop.test"),
+        ("shop.test:81", "http://shop.test:82"),
+    ] {
+        assert!(!allowed(host, stranger), "{host} {stranger}");
+    }
+}
+
+#[test]
+fn a_page_in_plain_text_reads_nothing_that_came_by_tls() {
+    let house = House::with(Script::default(), |settings| {
+        settings.trusted_proxies = vec!["127.0.0.0/8".parse().unwrap()];
+    });
+    let ask = "GET /buy HTTP/1.1\nHost: shop.test\nAccept: */*\nX-Forwarded-Proto: https\nOrigin: ";
+    let allowed =
+        |origin: &str| house.ask(&format!("{ask}{origin}")).header("access-control-allow-origin").is_some();
+    assert!(allowed("https://shop.test") && !allowed("http://shop.test"));
+}
+
+#[test]
+fn a_pass_reaches_the_visitor_although_the_origin_fails() {
+    let nowhere = |settings: &mut crate::proxy::ProxySettings| {
+        let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+        for origin in settings.origins.values_mut() {
+            origin.servers = vec![closed.parse().unwrap()];
+        }
+    };
+    // A listener that takes connections and never answers.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let slow = |settings: &mut crate::proxy::ProxySettings| {
+        for origin in settings.origins.values_mut() {
+            origin.servers = vec![silent.local_addr().unwrap().to_string().parse().unwrap()];
+            origin.read_timeout = Duration::from_millis(100);
+        }
+    };
+    let unknown = |settings: &mut crate::proxy::ProxySettings| settings.origins.clear();
+    type Change<'a> = &'a dyn Fn(&mut crate::proxy::ProxySettings);
+    let changes: [(u16, Change<'_>); 3] = [(502, &nowhere), (504, &slow), (502, &unknown)];
+    for (status, change) in changes {
+        let script = Script { express: ExpressAnswer::Admitted(pass("fresh")), ..Script::default() };
+        let house = House::with(script, change);
+        for reply in [house.go("/buy", ""), house.fetch("POST", "/buy", "Cookie: a=1\nContent-Length: 0")] {
+            assert_eq!(reply.status, status);
+            assert!(reply.cookie("wr_pass").unwrap().starts_with("wr_pass=fresh; Path=/; "), "{reply:?}");
+            assert_eq!(reply.header("cache-control"), Some("private, no-store"));
+        }
+        let renewed = house.fetch("GET", "/buy", "Cookie: wr_pass=renewable");
+        assert_eq!(renewed.cookie("wr_pass").is_some(), renewed.status == status);
+        assert!(
+            cookieless(&house.fetch("GET", "/buy", "")),
+            "a pass that an address shares is nobody's to keep"
+        );
+    }
+}
+
+#[test]
+fn whoever_is_known_in_line_is_limited_with_no_neighbour() {
+    let house = House::with(Script::default(), |settings| {
+        settings.limits.strangers_per_min = 2.try_into().unwrap();
+    });
+    let strangers: Vec<u16> = (0..4).map(|_| house.go("/buy", "").status).collect();
+    assert_eq!(strangers, [302, 302, 429, 429]);
+    for _ in 0..3 {
+        assert_eq!(house.go("/buy/x", "wr_line_tour=1").status, 302);
+        let told = house.fetch("GET", "/buy/x", "Anteroom-Ticket: ticket");
+        assert_eq!(told.json()["join"], "/waitingroom/tour/join");
+    }
+    for token in ["forged", "ended", "seat"] {
+        let limited = house.fetch("GET", "/buy/x", &format!("Anteroom-Ticket: {token}"));
+        assert_eq!(limited.json()["state"], "retry", "{token}");
+    }
+}
+
+#[test]
+fn a_person_is_told_to_wait_by_a_page_and_a_script_by_json() {
+    let limited = House::with(Script::default(), |settings| {
+        settings.limits.strangers_per_min = 1.try_into().unwrap();
+    });
+    limited.go("/buy", "");
+    let unavailable = House::new(Script {
+        express: ExpressAnswer::Unavailable(Duration::from_secs(3)),
+        ..Script::default()
+    });
+    for (house, status) in [(limited, 429), (unavailable, 503)] {
+        let page = house.go("/buy", "");
+        assert_eq!((page.status, page.header("content-type")), (status, Some("text/html; charset=utf-8")));
+        assert!(page.body.contains("One moment") && page.header("retry-after").is_some(), "{page:?}");
+        let call = house.fetch("GET", "/buy", "");
+        assert_eq!((call.status, call.header("content-type")), (status, Some("application/problem+json")));
     }
 }
 

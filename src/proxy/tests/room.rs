@@ -97,7 +97,21 @@ fn the_wish_must_be_a_path_of_the_event_on_this_host() {
     ] {
         assert_eq!(goes_to(&super::super::asked::encode(refused)), "/buy", "{refused:?}");
     }
-    assert_eq!(goes_to(&format!("/buy/{}", "x".repeat(3_000))), "/buy");
+    let long = format!("/buy/{}", "x".repeat(8_000));
+    assert_eq!(goes_to(&long), long);
+    assert_eq!(goes_to(&format!("/buy/{}", "x".repeat(9_000))), "/buy");
+    assert_eq!(goes_to(&super::super::asked::encode("/buy/\u{e9}?\u{20ac}=1")), "/buy/%C3%A9?%E2%82%AC=1");
+}
+
+#[test]
+fn a_long_address_survives_the_way_through_the_room() {
+    let house = House::new(Script::default());
+    let wish = format!("/buy/x?{}", "a=%5B1%5D&".repeat(800));
+    assert!(wish.len() > 7_500);
+    let sent = house.go(&wish, "");
+    assert_eq!(sent.status, 302);
+    let page = house.go(sent.header("location").unwrap(), "wr_pass=pass");
+    assert_eq!(page.header("location"), Some(wish.as_str()));
 }
 
 #[test]
@@ -223,6 +237,130 @@ fn a_ticket_that_polls_all_the_time_is_slowed_down() {
     let statuses: Vec<u16> = (0..62).map(|_| ask_on(&mut stream, ask).status).collect();
     assert_eq!(statuses.iter().filter(|status| **status == 200).count(), 60);
     assert_eq!(statuses.last(), Some(&429));
+}
+
+#[test]
+fn a_page_that_is_reloaded_all_the_time_is_slowed_down_too() {
+    let house = House::new(Script { status: StatusAnswer::Waiting(waiting()), ..Script::default() });
+    let statuses: Vec<u16> = (0..31)
+        .flat_map(|_| {
+            let page = house.go("/waitingroom/tour", "wr_ticket=ticket").status;
+            [page, house.fetch("GET", "/waitingroom/tour/status", "Cookie: wr_ticket=ticket").status]
+        })
+        .collect();
+    assert_eq!(statuses.iter().filter(|status| **status == 200).count(), 60);
+    assert_eq!(&statuses[60..], [429, 429]);
+    let page = house.go("/waitingroom/tour", "wr_ticket=ticket");
+    assert!(page.body.contains("One moment"), "{page:?}");
+}
+
+#[test]
+fn a_valid_ticket_joins_whatever_its_neighbours_do_and_is_limited_as_a_ticket() {
+    let script = || Script {
+        status: StatusAnswer::Waiting(waiting()),
+        join: JoinAnswer::Waiting(waiting()),
+        ..Script::default()
+    };
+    let house = House::with(script(), |settings| settings.limits.joins_per_min = 1.try_into().unwrap());
+    let join = |token: &str| {
+        let more = format!("Anteroom-Ticket: {token}\nContent-Length: 0");
+        house.fetch("POST", "/waitingroom/tour/join", &more).status
+    };
+    assert_eq!([join("seat"), join("seat")], [200, 429]);
+    assert!((0..60).all(|_| join("ticket") == 200));
+    assert_eq!(join("ticket"), 429);
+    assert_eq!(join("ended"), 429, "it would make a new place");
+    let form = "POST /waitingroom/tour/join HTTP/1.1\nHost: shop.test\nAccept: text/html\nContent-Length: 0";
+    assert!(house.ask(form).body.contains("One moment"));
+}
+
+#[test]
+fn of_several_tickets_the_good_one_counts() {
+    let house = House::new(Script { status: StatusAnswer::Waiting(waiting()), ..Script::default() });
+    for (cookies, counts) in [
+        ("wr_ticket=foreign; wr_ticket=ticket", "ticket"),
+        ("wr_ticket=ended; wr_ticket=seat; wr_ticket=ticket", "ticket"),
+        ("wr_ticket=ended; wr_ticket=seat", "seat"),
+        ("wr_ticket=foreign; wr_ticket=ended", "ended"),
+        ("wr_ticket=one; wr_ticket=two", "one"),
+    ] {
+        house.fetch("GET", "/waitingroom/tour/status", &format!("Cookie: {cookies}"));
+        assert_eq!(house.asked(), [format!("status {counts} Asking")], "{cookies}");
+    }
+    house.fetch("GET", "/waitingroom/tour/status", "Anteroom-Ticket: own\nCookie: wr_ticket=ticket");
+    assert_eq!(house.asked(), ["status own Asking"], "an app says what it means");
+    let leave = "Anteroom-Ticket: own\nCookie: wr_ticket=a; wr_ticket=b\nContent-Length: 0";
+    house.fetch("POST", "/waitingroom/tour/leave", leave);
+    assert_eq!(house.asked(), [r#"leave ["own", "a", "b"] []"#]);
+}
+
+#[test]
+fn what_nobody_looks_at_takes_neither_a_place_nor_a_turn() {
+    let script = Script { status: StatusAnswer::Admitted(pass("fresh")), ..Script::default() };
+    let house = House::new(Script { join: JoinAnswer::Waiting(waiting()), ..script });
+    let html = "Accept: text/html";
+    for (method, accept, more) in [
+        ("HEAD", html, "Sec-Fetch-Mode: navigate"),
+        ("GET", html, "Sec-Purpose: prefetch"),
+        ("GET", html, "Sec-Purpose: prefetch;prerender"),
+        ("GET", html, "Purpose: prefetch"),
+        ("GET", "Accept: image/avif,image/webp,*/*;q=0.8", "Sec-Fetch-Dest: image"),
+        ("GET", "Accept: image/png", "X-Old: browser"),
+        ("GET", "Accept: */*", "Sec-Fetch-Dest: script"),
+    ] {
+        for token in ["seat", "ticket"] {
+            let reply = house.ask(&format!(
+                "{method} /waitingroom/tour?j=1 HTTP/1.1\nHost: shop.test\n{accept}\n{more}\nCookie: wr_ticket={token}"
+            ));
+            assert_eq!(reply.status, if method == "HEAD" { 200 } else { 503 }, "{more}");
+            assert!(reply.header("set-cookie").is_none());
+            assert_eq!(house.asked(), Vec::<String>::new(), "{method} {more}");
+        }
+    }
+    for more in ["Sec-Fetch-Dest: document", "Sec-Fetch-Dest: iframe", "X-Old: browser"] {
+        house.ask(&format!(
+            "GET /waitingroom/tour HTTP/1.1\nHost: shop.test\n{html}\n{more}\nCookie: wr_ticket=ticket"
+        ));
+        assert_eq!(house.asked(), ["status ticket Asking"], "{more}");
+    }
+}
+
+#[test]
+fn a_script_that_was_told_to_join_may_read_what_the_room_answers() {
+    let mut script = Script { join: JoinAnswer::Waiting(waiting()), ..Script::default() };
+    script.fields["cookie"] = json!({ "domain": "example.com" });
+    let house = House::new(script);
+    let ask = |method: &str, path: &str, more: &str| {
+        house.ask(&format!(
+            "{method} /waitingroom/tour/{path} HTTP/1.1\nHost: api.example.com\nAccept: application/json\n\
+             Content-Length: 0\n{more}"
+        ))
+    };
+    let calls =
+        [("POST", "join"), ("GET", "status"), ("POST", "leave"), ("DELETE", "ticket"), ("GET", "join")];
+    for (method, path) in calls {
+        let reply = ask(method, path, "Origin: https://www.example.com");
+        assert_eq!(reply.header("access-control-allow-origin"), Some("https://www.example.com"), "{path}");
+        assert_eq!(reply.header("access-control-allow-credentials"), Some("true"));
+        assert!(reply.headers.contains(&("vary".into(), "Origin".into())));
+        for stranger in ["Origin: https://evil.test", "Origin: https://www.example.com:8443", "X-None: 1"] {
+            assert_eq!(ask(method, path, stranger).header("access-control-allow-origin"), None, "{stranger}");
+        }
+    }
+    house.asked();
+    let preflight = |path: &str, origin: &str| {
+        ask("OPTIONS", path, &format!("Origin: {origin}\nAccess-Control-Request-Method: POST"))
+    };
+    let granted = preflight("join", "https://www.example.com");
+    assert_eq!((granted.status, granted.header("access-control-allow-methods")), (204, Some("POST")));
+    assert!(granted.header("access-control-allow-headers").unwrap().contains("anteroom-ticket"));
+    assert_eq!(
+        preflight("ticket", "https://www.example.com").header("access-control-allow-methods"),
+        Some("DELETE")
+    );
+    assert_eq!(preflight("join", "https://evil.test").header("access-control-allow-origin"), None);
+    assert_eq!(preflight("x", "https://www.example.com").status, 404);
+    assert_eq!(house.asked(), Vec::<String>::new());
 }
 
 #[test]

@@ -1,0 +1,83 @@
+//! Which scripts of other origins may read what Anteroom itself answers.
+
+use http::StatusCode;
+use http::uri::Authority;
+
+use super::answer::Answer;
+use super::asked::Asked;
+use super::cookies::{PASS_HEADER, TICKET_HEADER, Transport};
+use crate::model::policy::Policy;
+use crate::model::route::normalise_host;
+
+/// With what lets the page's script read the answer, if its origin may.
+pub(super) fn readable(answer: Answer, asked: &Asked, policy: &Policy) -> Answer {
+    match allowed_origin(asked, policy) {
+        Some(origin) => answer
+            .header("access-control-allow-origin", origin)
+            .header("access-control-allow-credentials", "true")
+            .header("access-control-expose-headers", "Retry-After")
+            .header("vary", "Origin"),
+        None => answer,
+    }
+}
+
+/// The answer to a preflight of a call to the waiting room.
+pub(super) fn preflight(asked: &Asked, policy: &Policy, methods: &'static str) -> Answer {
+    let answer = Answer::empty(StatusCode::NO_CONTENT).header("allow", methods);
+    match allowed_origin(asked, policy) {
+        Some(origin) => answer
+            .header("access-control-allow-origin", origin)
+            .header("access-control-allow-credentials", "true")
+            .header("access-control-allow-methods", methods)
+            .header("access-control-allow-headers", format!("Content-Type, {TICKET_HEADER}, {PASS_HEADER}"))
+            .header("access-control-max-age", "600")
+            .header("vary", "Origin"),
+        None => answer,
+    }
+}
+
+/// An origin or a host with its port.
+#[derive(Debug, PartialEq, Eq)]
+struct Site {
+    host: String,
+    port: u16,
+}
+
+impl Site {
+    fn read(scheme: &str, authority: &str) -> Option<Self> {
+        let parsed: Authority = authority.parse().ok()?;
+        let host = normalise_host(authority).ok()?.into_owned();
+        Some(Self { host, port: parsed.port_u16().unwrap_or(default_port(scheme)?) })
+    }
+}
+
+fn default_port(scheme: &str) -> Option<u16> {
+    match scheme {
+        "http" => Some(80),
+        "https" => Some(443),
+        _ => None,
+    }
+}
+
+/// The page's origin, if its scripts may read the answer: on the same host and port, or within the cookies' domain on
+/// the same port or its scheme's own. Another port may be somebody else's server, and cookies do not tell ports apart.
+fn allowed_origin(asked: &Asked, policy: &Policy) -> Option<String> {
+    let origin = asked.origin.as_deref()?;
+    let (scheme, authority) = origin.split_once("://")?;
+    let site = Site::read(scheme, authority)?;
+    if asked.transport == Transport::Secure && scheme != "https" {
+        return None;
+    }
+    let way = &asked.forwarded;
+    let here = way.host.as_deref().and_then(|host| Site::read(&way.proto, host));
+    let within = policy.cookie.domain.as_deref().is_some_and(|domain| {
+        let domain = domain.trim_start_matches('.');
+        site.host == domain || site.host.strip_suffix(domain).is_some_and(|rest| rest.ends_with('.'))
+    });
+    let same_port = here.as_ref().is_some_and(|here| here.port == site.port);
+    let sibling = within && (same_port || default_port(scheme) == Some(site.port));
+    // Where TLS ends before a proxy that does not say so, `https` is asked in plain text.
+    let same = here.as_ref() == Some(&site)
+        || here.is_some_and(|here| here.host == site.host && here.port == 80 && site.port == 443);
+    (same || sibling).then(|| origin.to_owned())
+}
