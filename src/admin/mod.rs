@@ -102,14 +102,14 @@ async fn guard(State(admin): State<Admin>, request: Request, next: Next) -> Resu
     if !admin.token.is_shown_by(request.headers()) {
         return Err(Problem::unauthorised());
     }
-    if !request.method().is_safe() {
-        // Of whatever path, also of one whose handler knows no dry run: what is not understood is not done.
-        Run::of(request.uri().query())?;
-    }
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
-    let response = next.run(request).await;
-    if !method.is_safe() {
-        tracing::info!(%method, path, status = response.status().as_u16(), "the operator's API was asked for a change");
+    if method.is_safe() {
+        return Ok(next.run(request).await);
     }
+    // Of whatever path, also of one whose handler knows no dry run: what is not understood is not done.
+    let dry_run = Run::of(request.uri().query())? == Run::Dry;
+    let response = next.run(request).await;
+    let status = response.status().as_u16();
+    tracing::info!(%method, path, dry_run, status, "the operator's API was asked for a change");
     Ok(response)
 }

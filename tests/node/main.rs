@@ -181,6 +181,56 @@ fn a_route_stays_with_its_event_and_a_dry_run_is_dry() {
     assert_eq!(place.try_admin("GET", "/admin/events/late", "").status, 404);
 }
 
+fn extra(id: &str, routes: &str) -> String {
+    format!("  - {{ id: {id}, match: [ {routes} ], origin: shop, capacity: 1, max_admit_per_sec: 1 }}\n")
+}
+
+#[test]
+fn a_file_moves_a_route_from_one_event_to_another_in_any_order_of_lines() {
+    let shop = Shop::open();
+    let place = Place::new(&shop, "capacity: 3, max_admit_per_sec: 20");
+    let file = place.read();
+    place.write(&(file.clone() + &extra("one", "{ path: /a }") + &extra("two", "{ path: /b }")));
+    let node = place.start();
+    // `one` wants what `two` gives up further down.
+    place.write(&(file + &extra("one", "{ path: /b }") + &extra("two", "{ path: /c }")));
+    let reloaded = place.admin("POST", "/admin/reload", "");
+    assert_eq!(reloaded["refused"], serde_json::json!({}), "{reloaded}");
+    for (event, path) in [("one", "/b"), ("two", "/c")] {
+        let told = place.admin("GET", &format!("/admin/events/{event}"), "");
+        assert_eq!(told["policy"]["match"], serde_json::json!([{ "path": path }]));
+    }
+    drop(node);
+}
+
+#[test]
+fn a_start_serves_nobody_while_a_path_of_the_file_would_be_open() {
+    let shop = Shop::open();
+    let place = Place::new(&shop, "capacity: 3, max_admit_per_sec: 20");
+    let file = place.read();
+    place.write(&(file.clone() + "default_origin: shop\n"));
+    let node = place.start();
+    let live = r#"{"capacity": 1, "max_admit_per_sec": 1, "match": [{"path": "/live"}]}"#;
+    place.admin("PUT", "/admin/events/live", live);
+    node.kill();
+    let late = extra("late", "{ path: /live }, { path: /secret }");
+    place.write(&(file + &late + "default_origin: shop\n"));
+    let mended = std::sync::atomic::AtomicBool::new(false);
+    let _node = place.start_while(|visitors| {
+        let refused = "nobody is served until every event of the file is in effect";
+        if !mended.load(Ordering::SeqCst) {
+            assert!(Request::get(visitors, "/secret").try_send().is_none(), "it serves");
+            if place.logged().contains(refused) {
+                place.admin("DELETE", "/admin/events/live", "");
+                mended.store(true, Ordering::SeqCst);
+            }
+        }
+    });
+    assert!(mended.load(Ordering::SeqCst), "{}", place.logged());
+    assert_eq!(place.logged().matches("event late of the file is not in effect").count(), 1, "said once");
+    assert_eq!(place.admin("GET", "/admin/events/late", "")["policy"]["capacity"], 1);
+}
+
 #[test]
 fn sigterm_ends_an_idle_node_well_and_sigint_ends_it_at_once() {
     let shop = Shop::open();
