@@ -3,6 +3,7 @@
 //! Every request shows the bearer token. Nothing is changed by GET. Every error is `application/problem+json`.
 
 mod assembly;
+mod duplicates;
 mod events;
 mod node;
 mod problem;

@@ -510,6 +510,20 @@ async fn what_cannot_be_read_is_refused() {
 }
 
 #[tokio::test]
+async fn a_field_that_is_stated_twice_is_refused() {
+    let control = Pretended::with(small());
+    let api = api(Some(Arc::clone(&control))).await;
+    let request = Request::builder()
+        .method("PATCH")
+        .uri("/admin/events/tour")
+        .header("host", "admin")
+        .header(AUTHORIZATION, format!("Bearer {TOKEN}"));
+    let body = r#"{"capacity": 5, "capacity": 500}"#;
+    let answer = ask(api.address, request.body(Full::from(body)).unwrap()).await;
+    assert_eq!((answer.status, control.asked()), (StatusCode::BAD_REQUEST, vec![]), "{}", answer.text);
+}
+
+#[tokio::test]
 async fn what_the_log_does_not_take_is_told_apart() {
     let control = Pretended::with(small());
     let api = api(Some(Arc::clone(&control))).await;

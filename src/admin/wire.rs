@@ -11,6 +11,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
+use super::duplicates::WithoutDuplicates;
 use super::problem::Problem;
 use crate::desk::{Changed, Tried};
 use crate::model::ids::EventId;
@@ -93,7 +94,9 @@ pub(super) fn etag(version: u64) -> Option<HeaderValue> {
 /// A JSON body.
 pub(super) fn body<T: DeserializeOwned>(bytes: Result<Bytes, BytesRejection>) -> Result<T, Problem> {
     let bytes = bytes.map_err(|rejection| Problem::body_refused(rejection.status()))?;
-    serde_json::from_slice(&bytes).map_err(|error| Problem::malformed(format!("the body: {error}")))
+    let malformed = |error| Problem::malformed(format!("the body: {error}"));
+    let WithoutDuplicates = serde_json::from_slice(&bytes).map_err(malformed)?;
+    serde_json::from_slice(&bytes).map_err(malformed)
 }
 
 /// A JSON answer, with the version of the event that it tells of.

@@ -23,7 +23,7 @@ use super::signals::{Signal, Signals};
 use super::submit::submit;
 use crate::admin::{Admin, AdminToken, AdminTokenError, Probes};
 use crate::clock::Clock;
-use crate::config::{self, Settings};
+use crate::config::{self, EventSettings, Settings};
 use crate::control::{OpenControl, OpenError, RunningControl};
 use crate::desk::Desk;
 use crate::lifecycle::Lifecycle;
@@ -226,9 +226,22 @@ impl Node {
                 while !submitted.taken.keys().all(known) {
                     let _ = pulses.changed().await;
                 }
+                self.warn_of_live_events(&settings);
                 return;
             }
             tokio::time::sleep(RETRY).await;
+        }
+    }
+
+    /// Warns of events that are not as the file has them, for which its own warnings do not hold.
+    fn warn_of_live_events(&self, settings: &Settings) {
+        for id in self.desk.events() {
+            let Some(event) = self.desk.event(&id) else { continue };
+            let is_of_file = |stated: &EventSettings| stated.id == id && stated.policy == *event.policy;
+            if !settings.events.iter().any(is_of_file) {
+                let warnings = settings.warnings_of(&id, &event.policy);
+                warnings.iter().for_each(|warning| tracing::warn!("event {id}: {warning}"));
+            }
         }
     }
 

@@ -46,6 +46,9 @@ impl Settings {
                            visitors";
             warnings.push(warning.to_owned());
         }
+        // Of a change or a file it is a fault; but the path may be another one than when the event was made.
+        let reserved = policy.routes.iter().filter_map(|route| Some((route, self.reserved(&route.path)?)));
+        warnings.extend(reserved.map(|(route, problem)| format!("{} {problem}", route.path)));
         warnings.extend(policy.routes.iter().filter_map(|route| self.detour(event, policy, route)));
         warnings
     }

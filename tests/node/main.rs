@@ -365,6 +365,25 @@ fn a_control_log_of_somebody_else_is_refused_and_left_alone() {
 }
 
 #[test]
+fn an_event_that_the_api_made_is_judged_beside_the_file_that_a_start_reads() {
+    let shop = Shop::open();
+    let place = Place::new(&shop, "capacity: 3, max_admit_per_sec: 20");
+    place.write(&(place.read() + "default_origin: shop\n"));
+    let node = place.start();
+    let bound = r#"{"capacity": 1, "max_admit_per_sec": 1,
+        "match": [{"host": "a.example", "path": "/live"}, {"path": "/queue"}]}"#;
+    let made = place.admin("PUT", "/admin/events/live", bound);
+    assert!(made["warnings"].to_string().contains("passes the gate"), "{made}");
+    node.kill();
+    place.write(&(place.read() + "public_path: /queue\n"));
+    let _node = place.start();
+    for told in ["event live: /live is guarded for the host a.example only", "event live: /queue lies below"]
+    {
+        assert!(place.logged().contains(told), "{told}: {}", place.logged());
+    }
+}
+
+#[test]
 fn a_log_of_another_node_is_refused_at_once_with_one_line() {
     let shop = Shop::open();
     let place = Place::new(&shop, "capacity: 3, max_admit_per_sec: 20");
