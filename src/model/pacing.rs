@@ -106,21 +106,26 @@ impl Supply {
     /// free slots; `S` counts them where they are expected.
     #[must_use]
     pub fn wanted_calls(&self) -> f64 {
-        let rate = f64::from(self.per_sec);
         let free = f64::from(self.free);
         let elapsed = self.elapsed.min(2 * TICK).as_secs_f64();
-        let now = (rate * elapsed).min(free);
-        let stock = (1.1 * rate * (FRONT_POLL + TICK).as_secs_f64() / 2.0).min(free);
-        let short = now + stock - f64::from(self.asking) - self.pending;
+        let now = (f64::from(self.per_sec) * elapsed).min(free);
+        let short = now + self.stock().min(free) - f64::from(self.asking) - self.pending;
         (short / self.take_up()).max(0.0)
     }
 
-    /// The most that can be wanted within `span`: who fits into the free slots, and into those that come free
-    /// meanwhile at twice the rate of the last minute.
+    /// `1.1·R·(P + τ)/2`: how many called visitors have to be about for the rate to be met.
+    fn stock(&self) -> f64 {
+        1.1 * f64::from(self.per_sec) * (FRONT_POLL + TICK).as_secs_f64() / 2.0
+    }
+
+    /// The most that can be wanted within `span`: who fits into the free slots, and into those that come free meanwhile
+    /// at twice the rate of the last minute, as far as the rate allows.
     #[must_use]
     pub fn calls_within(&self, span: Duration) -> f64 {
         let coming = f64::from(self.called) / 60.0 * span.as_secs_f64();
-        f64::from(self.free) / self.take_up() + (2.0 * coming).max(1.0)
+        let by_slots = f64::from(self.free) + (2.0 * coming).max(1.0);
+        let by_rate = f64::from(self.per_sec) * span.as_secs_f64() + self.stock();
+        by_slots.min(by_rate.max(1.0)) / self.take_up()
     }
 
     /// `q`: which share of the called take a pass or wait for one, 0.2..=1; 1 before anything is known.

@@ -76,6 +76,17 @@ fn calling_follows_slots_rate_and_those_who_ask() {
     assert_eq!(Supply { claimed: 0, ..half }.take_up(), 0.2);
 }
 
+/// The floor goes ahead of the watermark by as many; the farther, the less is left to the draw.
+#[test]
+fn no_more_can_be_wanted_soon_than_slots_and_rate_allow() {
+    let empty = Supply { free: 200, per_sec: 20, ..Supply::default() };
+    let soon = |supply: Supply| supply.calls_within(Duration::from_secs(1));
+    assert!((soon(empty) - (20.0 + 15.73)).abs() < 1e-9, "{}", soon(empty));
+    assert!((soon(Supply { free: 3, ..empty }) - 4.0).abs() < 1e-9);
+    let full = Supply { free: 0, called: 300, claimed: 150, ..empty };
+    assert!((soon(full) - 2.0 * 10.0).abs() < 1e-9, "twice five a second, at half take-up");
+}
+
 /// A line whose tickets poll at the front's interval, some of whom never come: the rate is kept, and nobody waits long.
 #[test]
 fn a_paced_line_admits_at_its_rate_in_spite_of_no_shows() {

@@ -178,6 +178,23 @@ fn a_restart_calls_nobody_wrongly() {
     }
 }
 
+/// Who comes after the floor has passed a ticket is behind it whatever the draw: with a floor far ahead, a burst would
+/// be served in the order of its batches.
+#[test]
+fn in_a_burst_the_floor_leaves_nearly_everybody_to_the_draw() {
+    for ordering in ["random", "bucketed_random"] {
+        let policy = json!({"capacity": 200, "max_admit_per_sec": 20, "ordering": ordering});
+        let mut toy = Toy::new(1, 13, policy);
+        settle(&mut toy, 1);
+        rush(&mut toy, 250.0, 6);
+        let floor = toy.edges[0].said(&toy.event).unwrap().floor;
+        let waiting = &toy.edges[0].tickets;
+        let below = waiting.iter().filter(|ticket| ticket.key < floor).count();
+        assert!(waiting.len() > 1_000);
+        assert!(below * 5 < waiting.len(), "{ordering}: {below} of {} are below the floor", waiting.len());
+    }
+}
+
 #[test]
 fn an_admit_moves_the_watermark_beyond_the_pace() {
     let policy =
