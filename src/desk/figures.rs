@@ -133,6 +133,12 @@ impl Desk {
         }
     }
 
+    /// The policy of an event.
+    #[must_use]
+    pub fn policy(&self, event: &EventId) -> Option<Arc<Policy>> {
+        Some(Arc::clone(&self.event_desk(event)?.view().pulse.policy))
+    }
+
     /// An event as adapters look it up.
     #[must_use]
     pub fn event(&self, event: &EventId) -> Option<EventView> {

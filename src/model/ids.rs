@@ -3,13 +3,14 @@
 use std::fmt;
 use std::num::NonZeroU16;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 /// The id of an event: `[a-z0-9][a-z0-9-]{0,62}`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub struct EventId(Box<str>);
+pub struct EventId(Arc<str>);
 
 /// Why a text is no [`EventId`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -48,7 +49,7 @@ impl TryFrom<String> for EventId {
 
 impl From<EventId> for String {
     fn from(id: EventId) -> Self {
-        id.0.into()
+        id.0.as_ref().to_owned()
     }
 }
 

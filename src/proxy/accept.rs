@@ -28,22 +28,24 @@ impl Accepted {
         let mut json = Quality::default();
         for range in header.split(',').take(64) {
             let mut parts = range.split(';');
-            let name = parts.next().unwrap_or_default().trim().to_ascii_lowercase();
+            let name = parts.next().unwrap_or_default().trim();
+            let is = |kind: &str| name.eq_ignore_ascii_case(kind);
             let weight = parts
                 .filter_map(|part| part.trim().strip_prefix("q=").or_else(|| part.trim().strip_prefix("Q=")))
                 .find_map(|q| q.trim().parse::<f32>().ok())
                 .filter(|q| q.is_finite())
                 .map_or(1.0, |q| q.clamp(0.0, 1.0));
-            match name.as_str() {
-                "text/html" | "application/xhtml+xml" => html.offer(3, weight),
-                "text/*" => html.offer(2, weight),
-                "application/json" | "application/problem+json" => json.offer(3, weight),
-                "application/*" => json.offer(2, weight),
-                "*/*" => {
-                    html.offer(1, weight);
-                    json.offer(1, weight);
-                }
-                _ => {}
+            if is("text/html") || is("application/xhtml+xml") {
+                html.offer(3, weight);
+            } else if is("text/*") {
+                html.offer(2, weight);
+            } else if is("application/json") || is("application/problem+json") {
+                json.offer(3, weight);
+            } else if is("application/*") {
+                json.offer(2, weight);
+            } else if is("*/*") {
+                html.offer(1, weight);
+                json.offer(1, weight);
             }
         }
         Self { html: html.weight, json: json.weight, names_html: html.rank >= 2 && html.weight > 0.0 }

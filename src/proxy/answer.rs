@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{StatusCode, header};
+use http::{HeaderName, HeaderValue, StatusCode, header};
 use pingora::http::ResponseHeader;
 use pingora_proxy::Session;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::page::{Asset, CONTENT_SECURITY_POLICY};
@@ -13,30 +14,49 @@ use crate::page::{Asset, CONTENT_SECURITY_POLICY};
 /// More of an unread body than this is not waited for, in bytes.
 const MOST_DRAINED: usize = 64 * 1024;
 
+/// Most JSON is shorter, in bytes.
+const USUAL_JSON: usize = 512;
+
+static NOSNIFF: HeaderValue = HeaderValue::from_static("nosniff");
+
+static NOINDEX: HeaderValue = HeaderValue::from_static("noindex");
+
+static X_ROBOTS_TAG: HeaderName = HeaderName::from_static("x-robots-tag");
+
+/// What every answer says that is one visitor's own.
+static PRIVATE: [(HeaderName, HeaderValue); 2] = [
+    (header::CACHE_CONTROL, HeaderValue::from_static("private, no-store")),
+    (header::VARY, HeaderValue::from_static("Accept, Cookie")),
+];
+
 /// A response, ready to be sent.
 #[derive(Debug)]
 pub(super) struct Answer {
     status: StatusCode,
-    headers: Vec<(&'static str, String)>,
-    cookies: Vec<String>,
+    /// Headers whose values are known to the compiler.
+    fixed: Vec<(HeaderName, HeaderValue)>,
+    /// Headers whose values are made for this answer.
+    made: Vec<(HeaderName, String)>,
     body: Bytes,
 }
 
 impl Answer {
-    fn new(status: StatusCode, media_type: Option<&str>, body: Bytes) -> Self {
-        let mut headers = vec![
-            ("cache-control", "private, no-store".to_owned()),
-            ("vary", "Accept, Cookie".to_owned()),
-            ("x-robots-tag", "noindex".to_owned()),
-            ("x-content-type-options", "nosniff".to_owned()),
-        ];
-        headers.extend(media_type.map(|name| ("content-type", name.to_owned())));
-        Self { status, headers, cookies: Vec::new(), body }
+    fn new(status: StatusCode, media_type: Option<&'static str>, body: Bytes) -> Self {
+        let mut fixed = Vec::with_capacity(8);
+        fixed.extend_from_slice(&PRIVATE);
+        fixed.push((X_ROBOTS_TAG.clone(), NOINDEX.clone()));
+        fixed.push((header::X_CONTENT_TYPE_OPTIONS, NOSNIFF.clone()));
+        fixed.extend(media_type.map(|name| (header::CONTENT_TYPE, HeaderValue::from_static(name))));
+        Self { status, fixed, made: Vec::new(), body }
     }
 
     /// JSON.
-    pub(super) fn json(status: StatusCode, value: &Value) -> Self {
-        Self::new(status, Some("application/json"), value.to_string().into())
+    pub(super) fn json(status: StatusCode, value: &impl Serialize) -> Self {
+        let mut body = Vec::with_capacity(USUAL_JSON);
+        if let Err(error) = serde_json::to_writer(&mut body, value) {
+            tracing::error!(%error, "an answer cannot be written as JSON");
+        }
+        Self::new(status, Some("application/json"), body.into())
     }
 
     /// An error as RFC 9457 has it; `more` is an object of further members.
@@ -52,15 +72,16 @@ impl Answer {
     /// A page.
     pub(super) fn page(status: StatusCode, html: String) -> Self {
         let mut answer = Self::new(status, Some("text/html; charset=utf-8"), html.into());
-        answer.headers.push(("content-security-policy", CONTENT_SECURITY_POLICY.to_owned()));
-        answer.headers.push(("referrer-policy", "same-origin".to_owned()));
+        let policy = HeaderValue::from_static(CONTENT_SECURITY_POLICY);
+        answer.fixed.push((header::CONTENT_SECURITY_POLICY, policy));
+        answer.fixed.push((header::REFERRER_POLICY, HeaderValue::from_static("same-origin")));
         answer
     }
 
     /// A redirection: 302 keeps a lost place findable by the back button, 303 turns a form into a page.
     pub(super) fn redirect(status: StatusCode, location: String) -> Self {
         let mut answer = Self::new(status, None, Bytes::new());
-        answer.headers.push(("location", location));
+        answer.made.push((header::LOCATION, location));
         answer
     }
 
@@ -74,50 +95,51 @@ impl Answer {
         let content = Bytes::from_static(asset.content.as_bytes());
         Self {
             status: StatusCode::OK,
-            headers: vec![
-                ("content-type", asset.media_type.to_owned()),
-                ("cache-control", "public, max-age=31536000, immutable".to_owned()),
-                ("x-content-type-options", "nosniff".to_owned()),
-                ("x-robots-tag", "noindex".to_owned()),
+            fixed: vec![
+                (header::CONTENT_TYPE, HeaderValue::from_static(asset.media_type)),
+                (header::CACHE_CONTROL, HeaderValue::from_static("public, max-age=31536000, immutable")),
+                (header::X_CONTENT_TYPE_OPTIONS, NOSNIFF.clone()),
+                (X_ROBOTS_TAG.clone(), NOINDEX.clone()),
             ],
-            cookies: Vec::new(),
+            made: Vec::new(),
             body: content,
         }
     }
 
     /// With a `Set-Cookie` line.
     pub(super) fn cookie(mut self, line: String) -> Self {
-        self.cookies.push(line);
+        self.made.push((header::SET_COOKIE, line));
         self
     }
 
     /// With `Set-Cookie` lines.
     pub(super) fn cookies(mut self, lines: impl IntoIterator<Item = String>) -> Self {
-        self.cookies.extend(lines);
+        self.made.extend(lines.into_iter().map(|line| (header::SET_COOKIE, line)));
         self
     }
 
     /// With a header.
-    pub(super) fn header(mut self, name: &'static str, value: impl Into<String>) -> Self {
-        self.headers.push((name, value.into()));
+    pub(super) fn header(mut self, name: HeaderName, value: impl Into<String>) -> Self {
+        self.made.push((name, value.into()));
         self
     }
 
     /// With `Retry-After`, in whole seconds, at least one.
     pub(super) fn retry_after(self, after: Duration) -> Self {
         let seconds = after.as_millis().div_ceil(1000).max(1);
-        self.header("retry-after", seconds.to_string())
+        self.header(header::RETRY_AFTER, seconds.to_string())
     }
 
     /// Sends the answer in place of the origin's.
     pub(super) async fn send(self, session: &mut Session) -> pingora::Result<()> {
-        let mut head =
-            ResponseHeader::build_no_case(self.status, Some(self.headers.len() + self.cookies.len() + 1))?;
-        for (name, value) in self.headers {
+        // One more for the length, and two that Pingora adds.
+        let expected = self.fixed.len() + self.made.len() + 3;
+        let mut head = ResponseHeader::build_no_case(self.status, Some(expected))?;
+        for (name, value) in self.fixed {
             head.append_header(name, value)?;
         }
-        for line in self.cookies {
-            head.append_header(header::SET_COOKIE, line)?;
+        for (name, value) in self.made {
+            head.append_header(name, value)?;
         }
         let bodiless = self.status == StatusCode::NO_CONTENT;
         if !bodiless {

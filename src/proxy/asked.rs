@@ -1,16 +1,16 @@
 //! What a request asks and who asks it, read once.
 
-use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
 
-use http::{HeaderMap, HeaderValue, Method, Version, header};
+use http::{HeaderMap, Method, Version, header};
 use ipnet::IpNet;
 use pingora::http::RequestHeader;
 use pingora_proxy::Session;
 
 use super::accept::Accepted;
 use super::cookies::{Shown, Transport};
-use crate::model::route::{Refused, normalise, normalise_host};
+use super::way::Way;
+use crate::model::route::{Refused, normalise_host};
 
 /// How a request was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,32 +51,21 @@ pub(super) struct Asked {
     pub(super) shown: Shown,
     /// The `Origin` header.
     pub(super) origin: Option<String>,
-    /// What is known of the way here, for the origin.
-    pub(super) forwarded: Forwarded,
-}
-
-/// The headers that tell the origin how a request came.
-#[derive(Clone, Debug)]
-pub(super) struct Forwarded {
-    /// `X-Forwarded-For`.
-    pub(super) addresses: String,
-    /// `X-Forwarded-Proto`.
-    pub(super) proto: String,
-    /// `X-Forwarded-Host`.
-    pub(super) host: Option<String>,
+    /// The host, with its port if it has one, that the visitor asked, as far as it can be believed.
+    pub(super) named_host: Option<String>,
+    way: Way,
 }
 
 impl Asked {
-    /// Reads a request; the path is checked, and what no origin should see is refused.
+    /// Reads a request; a host that is none is refused, and the path is left to be read by its readings.
     pub(super) fn read(session: &Session, trusted: &[IpNet]) -> Result<Self, Refused> {
         let request = session.req_header();
         let target = target_of(request)?;
-        normalise(target.as_bytes())?;
         let raw_host = raw_host_of(request)?;
         if raw_host.is_none() && request.version == Version::HTTP_11 {
             return Err(Refused::NotAHost);
         }
-        let host = match raw_host.as_deref() {
+        let host = match raw_host {
             None => None,
             Some(host) => Some(normalise_host(host)?.into_owned()),
         };
@@ -86,22 +75,27 @@ impl Asked {
             .map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |address| address.ip().to_canonical());
         let tls = session.digest().is_some_and(|digest| digest.ssl_digest.is_some());
         let headers = &request.headers;
-        let way = Way { peer, believed: trusted.iter().any(|net| net.contains(&peer)), trusted };
-        let (address, forwarded) = way.read(headers, if tls { "https" } else { "http" }, raw_host.as_deref());
+        let way = Way::new(peer, if tls { Transport::Secure } else { Transport::Plain }, trusted);
         let accepted = Accepted::read(text(headers, header::ACCEPT.as_str()));
         Ok(Self {
             method: request.method.clone(),
             host,
-            address,
-            transport: if forwarded.proto == "https" { Transport::Secure } else { Transport::Plain },
+            address: way.visitor(headers, trusted),
+            transport: way.transport(headers),
             manner: manner_of(session, accepted),
             attention: attention_of(request, accepted),
             accepted,
             shown: Shown::read(headers),
             origin: text(headers, header::ORIGIN.as_str()).map(str::to_owned),
-            forwarded,
+            named_host: way.named_host(headers, raw_host).map(str::to_owned),
+            way,
             target,
         })
+    }
+
+    /// The addresses on the way here, as the origin is told them; `headers` are those of the request that was read.
+    pub(super) fn addresses(&self, headers: &HeaderMap) -> String {
+        self.way.addresses(headers)
     }
 
     /// The path as sent.
@@ -124,26 +118,27 @@ impl Asked {
 /// is read differently by every origin.
 fn target_of(request: &RequestHeader) -> Result<String, Refused> {
     let raw = request.raw_path();
-    let scheme = raw.split(|byte| *byte == b':').next().unwrap_or_default().to_ascii_lowercase();
+    let scheme = raw.split(|byte| *byte == b':').next().unwrap_or_default();
+    let is_url = scheme.eq_ignore_ascii_case(b"http") || scheme.eq_ignore_ascii_case(b"https");
     let target = match (raw.first(), request.uri.path_and_query()) {
         (Some(b'/'), _) => raw,
-        (_, Some(target)) if matches!(scheme.as_slice(), b"http" | b"https") => target.as_str().as_bytes(),
+        (_, Some(target)) if is_url => target.as_str().as_bytes(),
         _ => return Err(Refused::NotAPath),
     };
     String::from_utf8(target.to_vec()).map_err(|_| Refused::NotAPath)
 }
 
-fn raw_host_of(request: &RequestHeader) -> Result<Option<String>, Refused> {
-    let authority = request.uri.authority().map(|authority| authority.as_str().to_owned());
-    if authority.is_some() {
-        return Ok(authority);
+fn raw_host_of(request: &RequestHeader) -> Result<Option<&str>, Refused> {
+    if let Some(authority) = request.uri.authority() {
+        return Ok(Some(authority.as_str()));
     }
     let Some(host) = request.headers.get(header::HOST) else { return Ok(None) };
     let host = host.to_str().map_err(|_| Refused::NotAHost)?;
-    Ok((!host.is_empty()).then(|| host.to_owned()))
+    Ok((!host.is_empty()).then_some(host))
 }
 
-fn text<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
+/// The value of a header, if it is text.
+pub(super) fn text<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
     headers.get(name)?.to_str().ok()
 }
 
@@ -191,72 +186,6 @@ fn attention_of(request: &RequestHeader, accepted: Accepted) -> Attention {
     if unseen { Attention::Nobody } else { Attention::Somebody }
 }
 
-/// The way that a request came.
-struct Way<'a> {
-    peer: IpAddr,
-    believed: bool,
-    trusted: &'a [IpNet],
-}
-
-impl Way<'_> {
-    /// The visitor's address, and what the origin is told.
-    fn read(&self, headers: &HeaderMap, scheme: &str, host: Option<&str>) -> (IpAddr, Forwarded) {
-        if !self.believed {
-            let (proto, host) = (scheme.to_owned(), host.map(str::to_owned));
-            return (self.peer, Forwarded { addresses: self.peer.to_string(), proto, host });
-        }
-        let lines = headers.get_all("x-forwarded-for").iter().map(HeaderValue::as_bytes);
-        let hops: Vec<Hop> =
-            lines.flat_map(|line| line.split(|byte| *byte == b',')).filter_map(Hop::read).collect();
-        let mut address = self.peer;
-        // From the nearest hop on: the first one that is not ours is the visitor, as far as we can know.
-        for hop in hops.iter().rev() {
-            address = hop.0.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
-            if !self.trusted.iter().any(|net| net.contains(&address)) {
-                break;
-            }
-        }
-        let named = hops.iter().map(Hop::to_string).chain([self.peer.to_string()]);
-        let addresses = named.collect::<Vec<_>>().join(", ");
-        let proto = match text(headers, "x-forwarded-proto") {
-            Some("https") => "https",
-            Some("http") => "http",
-            _ => scheme,
-        };
-        let host = text(headers, "x-forwarded-host").or(host).map(str::to_owned);
-        (address, Forwarded { addresses, proto: proto.to_owned(), host })
-    }
-}
-
-/// One hop of `X-Forwarded-For`; `None`: it names nobody whom we know, so it is never taken for one of ours.
-struct Hop(Option<IpAddr>);
-
-impl Hop {
-    /// Reads an address, which may carry a port; blanks are no hop.
-    fn read(text: &[u8]) -> Option<Self> {
-        let text = text.trim_ascii();
-        if text.is_empty() {
-            return None;
-        }
-        let text = std::str::from_utf8(text).unwrap_or_default();
-        let bracketed =
-            text.strip_prefix('[').and_then(|rest| rest.split_once(']')).map(|(inside, _)| inside);
-        let parsed: Option<IpAddr> = bracketed.unwrap_or(text).parse().ok();
-        let address =
-            parsed.or_else(|| text.parse::<std::net::SocketAddr>().ok().map(|address| address.ip()));
-        Some(Self(address.map(|address| address.to_canonical())))
-    }
-}
-
-impl fmt::Display for Hop {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            Some(address) => address.fmt(f),
-            None => f.write_str("unknown"),
-        }
-    }
-}
-
 /// Undoes the percent-encoding of a value in a query; `None` if it is no text then.
 fn decode(value: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(value.len());
@@ -298,57 +227,6 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-
-    fn seen(peer: &str, lines: &[(&'static str, &'static str)]) -> (String, Forwarded) {
-        let trusted: Vec<IpNet> = vec!["10.0.0.0/8".parse().unwrap(), "fd00::/8".parse().unwrap()];
-        let headers = lines
-            .iter()
-            .map(|(name, value)| (name.parse().unwrap(), HeaderValue::from_bytes(value.as_bytes()).unwrap()))
-            .collect();
-        let peer: IpAddr = peer.parse().unwrap();
-        let way = Way { peer, believed: trusted.iter().any(|net| net.contains(&peer)), trusted: &trusted };
-        let (address, forwarded) = way.read(&headers, "http", Some("shop.test"));
-        (address.to_string(), forwarded)
-    }
-
-    #[test]
-    fn a_stranger_cannot_say_where_it_comes_from() {
-        let (address, forwarded) = seen(
-            "203.0.113.9",
-            &[("x-forwarded-for", "10.1.1.1"), ("x-forwarded-proto", "https"), ("x-forwarded-host", "evil")],
-        );
-        assert_eq!(address, "203.0.113.9");
-        assert_eq!(forwarded.addresses, "203.0.113.9");
-        assert_eq!(forwarded.proto, "http");
-        assert_eq!(forwarded.host.as_deref(), Some("shop.test"));
-    }
-
-    #[test]
-    fn a_trusted_proxy_is_believed_up_to_the_first_stranger() {
-        let cases = [
-            ("198.51.100.7", "198.51.100.7"),
-            ("1.1.1.1, 198.51.100.7", "198.51.100.7"),
-            ("1.1.1.1, 198.51.100.7, 10.0.0.2", "198.51.100.7"),
-            ("198.51.100.7:4711", "198.51.100.7"),
-            ("[2001:db8::1]:443", "2001:db8::1"),
-            ("2001:db8::1", "2001:db8::1"),
-            ("::ffff:198.51.100.7", "198.51.100.7"),
-            ("10.0.0.3", "10.0.0.3"),
-            ("198.51.100.7, unknown", "0.0.0.0"),
-            ("unknown", "0.0.0.0"),
-            ("\u{ff}", "0.0.0.0"),
-            ("\u{ff}, 198.51.100.7, 10.0.0.2", "198.51.100.7"),
-            ("", "10.0.0.1"),
-        ];
-        for (header, expected) in cases {
-            let (address, _) = seen("10.0.0.1", &[("x-forwarded-for", header)]);
-            assert_eq!(address, expected, "{header}");
-        }
-        let (_, forwarded) =
-            seen("10.0.0.1", &[("x-forwarded-for", "1.1.1.1"), ("x-forwarded-proto", "https")]);
-        assert_eq!(forwarded.addresses, "1.1.1.1, 10.0.0.1");
-        assert_eq!(forwarded.proto, "https");
-    }
 
     proptest! {
         #[test]

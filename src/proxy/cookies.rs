@@ -136,6 +136,16 @@ pub(super) enum Transport {
     Plain,
 }
 
+impl Transport {
+    /// The scheme of addresses that are reached so.
+    pub(super) fn scheme(self) -> &'static str {
+        match self {
+            Self::Secure => "https",
+            Self::Plain => "http",
+        }
+    }
+}
+
 /// Writes the `Set-Cookie` lines of one event for one visitor.
 pub(super) struct Writer<'a> {
     pub(super) policy: &'a CookiePolicy,

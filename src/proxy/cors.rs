@@ -1,7 +1,7 @@
 //! Which scripts of other origins may read what Anteroom itself answers.
 
-use http::StatusCode;
 use http::uri::Authority;
+use http::{StatusCode, header};
 
 use super::answer::Answer;
 use super::asked::Asked;
@@ -13,25 +13,28 @@ use crate::model::route::normalise_host;
 pub(super) fn readable(answer: Answer, asked: &Asked, policy: &Policy) -> Answer {
     match allowed_origin(asked, policy) {
         Some(origin) => answer
-            .header("access-control-allow-origin", origin)
-            .header("access-control-allow-credentials", "true")
-            .header("access-control-expose-headers", "Retry-After")
-            .header("vary", "Origin"),
+            .header(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin)
+            .header(header::ACCESS_CONTROL_ALLOW_CREDENTIALS, "true")
+            .header(header::ACCESS_CONTROL_EXPOSE_HEADERS, "Retry-After")
+            .header(header::VARY, "Origin"),
         None => answer,
     }
 }
 
 /// The answer to a preflight of a call to the waiting room.
 pub(super) fn preflight(asked: &Asked, policy: &Policy, methods: &'static str) -> Answer {
-    let answer = Answer::empty(StatusCode::NO_CONTENT).header("allow", methods);
+    let answer = Answer::empty(StatusCode::NO_CONTENT).header(header::ALLOW, methods);
     match allowed_origin(asked, policy) {
         Some(origin) => answer
-            .header("access-control-allow-origin", origin)
-            .header("access-control-allow-credentials", "true")
-            .header("access-control-allow-methods", methods)
-            .header("access-control-allow-headers", format!("Content-Type, {TICKET_HEADER}, {PASS_HEADER}"))
-            .header("access-control-max-age", "600")
-            .header("vary", "Origin"),
+            .header(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin)
+            .header(header::ACCESS_CONTROL_ALLOW_CREDENTIALS, "true")
+            .header(header::ACCESS_CONTROL_ALLOW_METHODS, methods)
+            .header(
+                header::ACCESS_CONTROL_ALLOW_HEADERS,
+                format!("Content-Type, {TICKET_HEADER}, {PASS_HEADER}"),
+            )
+            .header(header::ACCESS_CONTROL_MAX_AGE, "600")
+            .header(header::VARY, "Origin"),
         None => answer,
     }
 }
@@ -68,8 +71,7 @@ fn allowed_origin(asked: &Asked, policy: &Policy) -> Option<String> {
     if asked.transport == Transport::Secure && scheme != "https" {
         return None;
     }
-    let way = &asked.forwarded;
-    let here = way.host.as_deref().and_then(|host| Site::read(&way.proto, host));
+    let here = asked.named_host.as_deref().and_then(|host| Site::read(asked.transport.scheme(), host));
     let within = policy.cookie.domain.as_deref().is_some_and(|domain| {
         let domain = domain.trim_start_matches('.');
         site.host == domain || site.host.strip_suffix(domain).is_some_and(|rest| rest.ends_with('.'))

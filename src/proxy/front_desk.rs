@@ -71,7 +71,7 @@ impl FrontDesk for Desk {
     }
 
     fn policy(&self, event: &EventId) -> Option<Arc<Policy>> {
-        self.event(event).map(|view| view.policy)
+        Self::policy(self, event)
     }
 
     fn now(&self) -> FleetTime {

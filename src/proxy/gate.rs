@@ -25,7 +25,7 @@ use super::protected::{Counted, OpenSession, SetPass, Verdict};
 use super::settings::ProxySettings;
 use crate::clock::Clock;
 use crate::metrics::{Metrics, StrayOutcome};
-use crate::model::route::Refused;
+use crate::model::route::{Refused, normalise};
 use crate::page::{Notice, NoticePage, Pages};
 
 /// An idle keep-alive connection is closed after this long.
@@ -86,7 +86,7 @@ pub(super) struct Setup {
 /// What the gate remembers of one request.
 #[derive(Default)]
 pub struct Passage {
-    asked: Option<Asked>,
+    asked: Option<Box<Asked>>,
     origin: Option<Arc<Origin>>,
     server: Option<Arc<Server>>,
     tries: usize,
@@ -159,13 +159,16 @@ impl<D: FrontDesk> Gate<D> {
         }
     }
 
-    fn refused(&self, session: &Session, refused: Refused) -> Answer {
+    /// Answers a request that nobody should be asked to make sense of.
+    async fn refuse(&self, session: &mut Session, refused: Refused) -> pingora::Result<bool> {
+        self.count(&Counted::Stray(StrayOutcome::Malformed));
         let status = match refused {
             Refused::TooLong => StatusCode::URI_TOO_LONG,
             _ => StatusCode::BAD_REQUEST,
         };
         tracing::debug!(%refused, method = %session.req_header().method, "a request was refused");
-        Answer::problem(status, "refused", &refused.to_string(), json!({}))
+        Answer::problem(status, "refused", &refused.to_string(), json!({})).send(session).await?;
+        Ok(true)
     }
 }
 
@@ -192,18 +195,18 @@ impl<D: FrontDesk> ProxyHttp for Gate<D> {
     async fn request_filter(&self, session: &mut Session, passage: &mut Passage) -> pingora::Result<bool> {
         let setup = self.setup.load_full();
         let asked = match Asked::read(session, &setup.settings.trusted_proxies) {
-            Ok(asked) => asked,
-            Err(refused) => {
-                self.count(&Counted::Stray(StrayOutcome::Malformed));
-                self.refused(session, refused).send(session).await?;
-                return Ok(true);
-            }
+            Ok(asked) => Box::new(asked),
+            Err(refused) => return self.refuse(session, refused).await,
         };
-        let ruling = if asked.is_for_room(&setup.settings.public_path) {
+        let path = match normalise(asked.target.as_bytes()) {
+            Ok(path) => path,
+            Err(refused) => return self.refuse(session, refused).await,
+        };
+        // The room's, if it is in every reading.
+        let ruling = if path.is_below(&setup.settings.public_path) {
             self.room(session, &asked, &setup).await
         } else {
-            let headers = session.req_header().headers.clone();
-            self.judge(&asked, &headers, &setup).await
+            self.judge(&asked, &path, &session.req_header().headers, &setup).await
         };
         self.count(&ruling.counted);
         match ruling.verdict {
@@ -231,7 +234,7 @@ impl<D: FrontDesk> ProxyHttp for Gate<D> {
             || Error::explain(ErrorType::HTTPStatus(503), "the origin has no server with an address");
         let origin = passage.origin.as_ref().ok_or_else(unavailable)?;
         let server = origin.next(self.clock.boot()).ok_or_else(unavailable)?;
-        let upgrade = passage.asked.as_ref().is_some_and(|asked| asked.manner == Manner::Upgrade);
+        let upgrade = passage.asked.as_deref().is_some_and(|asked| asked.manner == Manner::Upgrade);
         let peer = origin.peer(&server, upgrade);
         passage.server = Some(server);
         passage.tries += 1;
@@ -255,14 +258,13 @@ impl<D: FrontDesk> ProxyHttp for Gate<D> {
 
     async fn upstream_request_filter(
         &self,
-        _: &mut Session,
+        session: &mut Session,
         request: &mut RequestHeader,
         passage: &mut Passage,
     ) -> pingora::Result<()> {
         let Some(asked) = &passage.asked else { return Ok(()) };
-        let lines: Vec<HeaderValue> = request.headers.get_all(header::COOKIE).iter().cloned().collect();
         request.remove_header(&header::COOKIE);
-        for line in lines {
+        for line in session.req_header().headers.get_all(header::COOKIE) {
             if let Some(kept) = cookies::without_ours(line.as_bytes()) {
                 request.append_header(header::COOKIE, kept)?;
             }
@@ -273,9 +275,9 @@ impl<D: FrontDesk> ProxyHttp for Gate<D> {
         // Some frameworks take these for the path: it would not be the one that was judged.
         request.remove_header("x-original-url");
         request.remove_header("x-rewrite-url");
-        request.insert_header("x-forwarded-for", asked.forwarded.addresses.as_str())?;
-        request.insert_header("x-forwarded-proto", asked.forwarded.proto.as_str())?;
-        match &asked.forwarded.host {
+        request.insert_header("x-forwarded-for", asked.addresses(&session.req_header().headers))?;
+        request.insert_header("x-forwarded-proto", HeaderValue::from_static(asked.transport.scheme()))?;
+        match &asked.named_host {
             Some(host) => request.insert_header("x-forwarded-host", host.as_str())?,
             None => drop(request.remove_header("x-forwarded-host")),
         }
@@ -291,7 +293,7 @@ impl<D: FrontDesk> ProxyHttp for Gate<D> {
         // It would send visitors past this gate.
         response.remove_header(&header::ALT_SVC);
         let Some(set_pass) = &passage.set_pass else { return Ok(()) };
-        let navigation = passage.asked.as_ref().is_some_and(|asked| asked.manner == Manner::Navigation);
+        let navigation = passage.asked.as_deref().is_some_and(|asked| asked.manner == Manner::Navigation);
         if set_pass.fits(navigation, &response.headers) && !response.status.is_informational() {
             response.append_header(header::SET_COOKIE, set_pass.line.as_str())?;
             response.insert_header(header::CACHE_CONTROL, "private, no-store")?;
@@ -333,7 +335,7 @@ impl<D: FrontDesk> ProxyHttp for Gate<D> {
             session.set_keepalive(None);
             // The pass is the visitor's although the origin failed: without it the next try would take another slot.
             let set_pass = passage.set_pass.take().map(|set_pass| set_pass.line);
-            let answer = self.origin_failed(passage.asked.as_ref(), status).cookies(set_pass);
+            let answer = self.origin_failed(passage.asked.as_deref(), status).cookies(set_pass);
             if let Err(error) = answer.send(session).await {
                 tracing::debug!(%error, "the visitor was gone before it could be told of an error");
             }

@@ -19,6 +19,7 @@ mod room;
 mod settings;
 #[cfg(test)]
 mod tests;
+mod way;
 
 pub use front::{Front, service};
 pub use front_desk::FrontDesk;

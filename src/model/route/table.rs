@@ -1,7 +1,7 @@
 //! The routes of all events, most specific first.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 
 use super::path::{below, normalise};
 use super::{NormalPath, Refused};
@@ -106,10 +106,12 @@ impl RouteTable {
         guards(&self.any) || list.is_some_and(|list| guards(list))
     }
 
-    /// How many events have routes that requests of this host can match.
+    /// Whether requests of this host can match routes of more than one event.
     #[must_use]
-    pub fn events_on(&self, host: Option<&str>) -> usize {
-        self.lists(host).flatten().map(|route| &route.event).collect::<BTreeSet<_>>().len()
+    pub fn shares_host(&self, host: Option<&str>) -> bool {
+        let mut events = self.lists(host).flatten().map(|route| &route.event);
+        let first = events.next();
+        events.any(|event| Some(event) != first)
     }
 
     fn find_reading(&self, host: Option<&str>, path: &[u8]) -> Option<&EventId> {

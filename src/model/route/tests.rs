@@ -203,10 +203,13 @@ fn a_request_without_host_matches_the_routes_of_any_host() {
 }
 
 #[test]
-fn events_on_a_host_are_counted_once_each() {
-    assert_eq!(table().events_on(Some("elsewhere.test")), 2);
-    assert_eq!(table().events_on(Some("tour.example.com")), 4);
-    assert_eq!(table().events_on(None), 2);
+fn a_host_is_shared_when_routes_of_two_events_can_match_it() {
+    assert!(table().shares_host(Some("tour.example.com")));
+    assert!(table().shares_host(None));
+    let several = policy(&[(None, "/buy"), (Some("tour.example.com"), "/")]);
+    let one = RouteTable::build([(event("buy"), &several)]);
+    assert!(!one.shares_host(Some("tour.example.com")), "two routes of one event");
+    assert!(!RouteTable::build([]).shares_host(None));
 }
 
 #[test]

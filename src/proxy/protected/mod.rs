@@ -22,7 +22,7 @@ use crate::desk::{Activity, Carried, ExpressAnswer, ExpressKind, IssuedPass, Pas
 use crate::metrics::{RequestOutcome, StrayOutcome};
 use crate::model::ids::EventId;
 use crate::model::policy::Mode;
-use crate::model::route::{NormalPath, normalise};
+use crate::model::route::NormalPath;
 use crate::page::{Notice, NoticePage};
 use case::Case;
 pub(super) use case::cannot_tell;
@@ -34,15 +34,17 @@ const SOON: Duration = Duration::from_secs(1);
 
 impl<D: FrontDesk> Gate<D> {
     /// Decides about a request for the site behind.
-    pub(super) async fn judge(&self, asked: &Asked, headers: &HeaderMap, setup: &Setup) -> Ruling {
-        let path = match normalise(asked.target.as_bytes()) {
-            Ok(path) => path,
-            Err(refused) => return bad_request(&refused.to_string()),
-        };
+    pub(super) async fn judge(
+        &self,
+        asked: &Asked,
+        path: &NormalPath<'_>,
+        headers: &HeaderMap,
+        setup: &Setup,
+    ) -> Ruling {
         let Some(routes) = self.desk.routes() else {
             return stray(StrayOutcome::Unavailable, cannot_tell(SOON));
         };
-        let event = match routes.find(asked.host.as_deref(), &path) {
+        let event = match routes.find(asked.host.as_deref(), path) {
             Ok(Some(event)) => event,
             Ok(None) => return unguarded(setup, asked),
             Err(refused) => return bad_request(&refused.to_string()),
@@ -56,9 +58,9 @@ impl<D: FrontDesk> Gate<D> {
             setup,
             event,
             policy: &policy,
-            shares_host: routes.events_on(asked.host.as_deref()) > 1,
+            shares_host: routes.shares_host(asked.host.as_deref()),
         };
-        self.decide(&case, &path, headers).await
+        self.decide(&case, path, headers).await
     }
 
     async fn decide(&self, case: &Case<'_>, path: &NormalPath<'_>, headers: &HeaderMap) -> Ruling {

@@ -86,7 +86,7 @@ impl<D: FrontDesk> Gate<D> {
         match answer {
             JoinAnswer::Waiting(waiting) => Answer::redirect(StatusCode::SEE_OTHER, visit.page_url())
                 .cookies(visit.waiting_cookies(waiting)),
-            JoinAnswer::Admitted(pass) => Answer::redirect(StatusCode::SEE_OTHER, visit.to.clone())
+            JoinAnswer::Admitted(pass) => Answer::redirect(StatusCode::SEE_OTHER, visit.to().to_owned())
                 .cookies(self.admission_cookies(visit, pass)),
             JoinAnswer::Retry(after) => page::busy_page(visit, StatusCode::TOO_MANY_REQUESTS, *after),
             JoinAnswer::Refused(phase) => page::refused_page(visit, *phase),

@@ -4,10 +4,10 @@ mod calls;
 mod page;
 mod shape;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use http::{Method, StatusCode};
+use http::{Method, StatusCode, header};
 use pingora_proxy::Session;
 use serde_json::json;
 
@@ -37,18 +37,11 @@ struct Visit<'a> {
     policy: Arc<Policy>,
     /// The event's path in the waiting room.
     room: String,
-    /// Where the visitor wants to go; always a path of the event.
-    to: String,
-    shares_host: bool,
+    routes: Arc<RouteTable>,
+    /// See [`Visit::to`].
+    to: OnceLock<String>,
     /// The ticket or seat that counts, of those shown.
     ticket: Option<&'a str>,
-}
-
-impl Asked {
-    /// Whether the waiting room answers this, in every reading of the path.
-    pub(super) fn is_for_room(&self, public_path: &str) -> bool {
-        normalise(self.target.as_bytes()).is_ok_and(|path| path.is_below(public_path))
-    }
 }
 
 impl<D: FrontDesk> Gate<D> {
@@ -85,8 +78,8 @@ impl<D: FrontDesk> Gate<D> {
             asked,
             setup,
             room: format!("{public}/{event}"),
-            to: destination(asked, &routes, &event, &policy),
-            shares_host: routes.events_on(asked.host.as_deref()) > 1,
+            routes,
+            to: OnceLock::new(),
             ticket: self.best_ticket(asked, &event),
             event,
             policy,
@@ -145,13 +138,18 @@ impl<D: FrontDesk> Gate<D> {
 }
 
 impl Visit<'_> {
+    /// Where the visitor wants to go; always a path of the event. Made when it is first asked for: few answers tell it.
+    fn to(&self) -> &str {
+        self.to.get_or_init(|| destination(self.asked, &self.routes, &self.event, &self.policy))
+    }
+
     fn writer(&self) -> Writer<'_> {
         Writer {
             policy: &self.policy.cookie,
             transport: self.asked.transport,
             event: &self.event,
             room: &self.room,
-            shares_host: self.shares_host,
+            shares_host: self.routes.shares_host(self.asked.host.as_deref()),
         }
     }
 
@@ -163,12 +161,12 @@ impl Visit<'_> {
 
     /// The address of the waiting page, with the visitor's wish.
     fn page_url(&self) -> String {
-        format!("{}?to={}", self.room, encode(&self.to))
+        format!("{}?to={}", self.room, encode(self.to()))
     }
 
     /// An address of the room, with the visitor's wish.
     fn url_of(&self, action: &str) -> String {
-        format!("{}/{action}?to={}", self.room, encode(&self.to))
+        format!("{}/{action}?to={}", self.room, encode(self.to()))
     }
 
     /// A notice in the format that the asker prefers for a page.
@@ -212,7 +210,7 @@ fn methods_of(action: &str) -> &'static str {
 fn wrong_method(allowed: &'static str) -> Answer {
     let detail = "this address is asked with another method";
     Answer::problem(StatusCode::METHOD_NOT_ALLOWED, "wrong_method", detail, json!({}))
-        .header("allow", allowed)
+        .header(header::ALLOW, allowed)
 }
 
 /// Where the visitor wants to go, byte by byte (what is no ASCII is percent-encoded, as browsers do), if that is a path of the event on this host; else its first route.

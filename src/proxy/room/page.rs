@@ -24,11 +24,11 @@ impl<D: FrontDesk> Gate<D> {
     /// Answers `GET /waitingroom/{event}`.
     pub(super) async fn page(&self, visit: &Visit<'_>) -> Answer {
         if visit.policy.mode == Mode::Bypass {
-            return Answer::redirect(StatusCode::SEE_OTHER, visit.to.clone());
+            return Answer::redirect(StatusCode::SEE_OTHER, visit.to().to_owned());
         }
         if let Some(renewed) = self.open_pass(visit).await {
             let cookies = renewed.iter().flat_map(|pass| self.admission_cookies(visit, pass));
-            return Answer::redirect(StatusCode::SEE_OTHER, visit.to.clone()).cookies(cookies);
+            return Answer::redirect(StatusCode::SEE_OTHER, visit.to().to_owned()).cookies(cookies);
         }
         let Some(shown) = visit.ticket else { return self.seat(visit) };
         if visit.asked.attention == Attention::Nobody {
@@ -106,7 +106,7 @@ impl<D: FrontDesk> Gate<D> {
             poll_after: waiting.poll_after,
             heartbeat_ttl: waiting.heartbeat_ttl,
             reference: &reference,
-            to: &visit.to,
+            to: visit.to(),
             page_url: &page_url,
             status_url: &status_url,
             leave_url: &leave_url,
@@ -122,7 +122,7 @@ impl<D: FrontDesk> Gate<D> {
 
     fn enter(&self, visit: &Visit<'_>, pass: &IssuedPass) -> Answer {
         let cookies = self.admission_cookies(visit, pass);
-        Answer::redirect(StatusCode::SEE_OTHER, visit.to.clone()).cookies(cookies)
+        Answer::redirect(StatusCode::SEE_OTHER, visit.to().to_owned()).cookies(cookies)
     }
 }
 

@@ -1,8 +1,10 @@
 //! The JSON of the visitor API.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
-use serde_json::{Map, Value, json};
+use serde::Serialize;
+use serde_json::{Value, json};
 
 use crate::desk::{IssuedPass, Waiting};
 use crate::model::time::as_millis;
@@ -10,39 +12,50 @@ use crate::model::time::as_millis;
 /// A longer message is cut in status answers, in bytes as JSON has them: the answer must fit one TCP segment.
 const LONGEST_MESSAGE: usize = 300;
 
+/// What a visitor who waits is told.
+#[derive(Debug, Serialize)]
+pub(super) struct Place<'a> {
+    state: &'static str,
+    position_range: (u32, u32),
+    #[serde(skip_serializing_if = "Option::is_none")]
+    eta_min: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    eta_range_min: Option<(u64, u64)>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sold_out_likelihood: Option<f64>,
+    poll_after_ms: u64,
+    phase: &'static str,
+    progress: f64,
+    called: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    claim_by: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    opens_at: Option<u64>,
+    message: Option<Cow<'a, str>>,
+    reference: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ticket: Option<&'a str>,
+}
+
 /// What a visitor who waits is told; the ticket only where it did not come by cookie.
-pub(super) fn waiting(waiting: &Waiting, ticket: Option<&str>) -> Value {
+pub(super) fn waiting<'a>(waiting: &'a Waiting, ticket: Option<&'a str>) -> Place<'a> {
     let estimate = &waiting.estimate;
-    let (low, high) = estimate.position;
-    let mut body = Map::new();
-    let mut put = |name: &str, value: Value| drop(body.insert(name.to_owned(), value));
-    put("state", "waiting".into());
-    put("position_range", json!([low, high]));
-    if let Some(eta) = estimate.eta {
-        put("eta_min", minutes_up(eta).into());
+    Place {
+        state: "waiting",
+        position_range: estimate.position,
+        eta_min: estimate.eta.map(minutes_up),
+        eta_range_min: estimate.eta_range.map(|(least, most)| (least.as_secs() / 60, minutes_up(most))),
+        sold_out_likelihood: estimate.sold_out_likelihood.map(rounded),
+        poll_after_ms: as_millis(waiting.poll_after),
+        phase: waiting.phase.as_str(),
+        progress: rounded(estimate.progress),
+        called: waiting.turn.is_some(),
+        claim_by: waiting.turn.map(|turn| turn.claim_by.unix_seconds()),
+        opens_at: waiting.opens_at.map(|opens_at| opens_at.unix_seconds()),
+        message: waiting.message.as_deref().map(shortened),
+        reference: waiting.id.to_string(),
+        ticket,
     }
-    if let Some((least, most)) = estimate.eta_range {
-        put("eta_range_min", json!([least.as_secs() / 60, minutes_up(most)]));
-    }
-    if let Some(likelihood) = estimate.sold_out_likelihood {
-        put("sold_out_likelihood", rounded(likelihood));
-    }
-    put("poll_after_ms", as_millis(waiting.poll_after).into());
-    put("phase", waiting.phase.as_str().into());
-    put("progress", rounded(estimate.progress));
-    put("called", waiting.turn.is_some().into());
-    if let Some(turn) = waiting.turn {
-        put("claim_by", turn.claim_by.unix_seconds().into());
-    }
-    if let Some(opens_at) = waiting.opens_at {
-        put("opens_at", opens_at.unix_seconds().into());
-    }
-    put("message", waiting.message.as_deref().map(shortened).into());
-    put("reference", waiting.id.to_string().into());
-    if let Some(ticket) = ticket {
-        put("ticket", ticket.into());
-    }
-    Value::Object(body)
 }
 
 /// What a visitor who is let in is told.
@@ -55,23 +68,20 @@ fn minutes_up(span: Duration) -> u64 {
 }
 
 /// Three digits are enough, and short.
-fn rounded(share: f32) -> Value {
+fn rounded(share: f32) -> f64 {
     let share = f64::from(share.clamp(0.0, 1.0));
-    json!((share * 1000.0).round() / 1000.0)
+    (share * 1000.0).round() / 1000.0
 }
 
-fn shortened(message: &str) -> String {
+fn shortened(message: &str) -> Cow<'_, str> {
     let mut length = 0;
-    let mut short = String::new();
-    for c in message.chars() {
+    for (at, c) in message.char_indices() {
         length += if (c as u32) < 0x20 { 6 } else { c.len_utf8() + usize::from(matches!(c, '"' | '\\')) };
         if length > LONGEST_MESSAGE {
-            short.push('…');
-            break;
+            return Cow::Owned(format!("{}…", message.get(..at).unwrap_or_default()));
         }
-        short.push(c);
     }
-    short
+    Cow::Borrowed(message)
 }
 
 #[cfg(test)]
@@ -103,11 +113,15 @@ mod tests {
         }
     }
 
+    fn told(waiting: &Waiting) -> Value {
+        serde_json::to_value(super::waiting(waiting, None)).unwrap()
+    }
+
     #[test]
     fn the_longest_status_leaves_room_for_its_headers_in_one_segment() {
         let waiting = longest();
         // The ticket goes in the body or in a cookie, whose attributes take some 130 bytes; other headers some 330.
-        let body = super::waiting(&waiting, Some(&waiting.ticket)).to_string();
+        let body = serde_json::to_string(&super::waiting(&waiting, Some(&waiting.ticket))).unwrap();
         assert!(body.len() + 130 + 330 <= 1_460, "{}", body.len());
     }
 
@@ -117,7 +131,7 @@ mod tests {
         quiet.estimate = Estimate { position: (3, 7), ..Estimate::default() };
         quiet.turn = None;
         quiet.message = None;
-        let body = waiting(&quiet, None);
+        let body = told(&quiet);
         for name in ["eta_min", "eta_range_min", "sold_out_likelihood", "claim_by", "ticket"] {
             assert!(body.get(name).is_none(), "{name}");
         }
@@ -131,7 +145,7 @@ mod tests {
         let mut near = longest();
         near.estimate.eta = Some(Duration::from_secs(61));
         near.estimate.eta_range = Some((Duration::from_secs(59), Duration::from_secs(61)));
-        assert_eq!(waiting(&near, None)["eta_min"], json!(2));
-        assert_eq!(waiting(&near, None)["eta_range_min"], json!([0, 2]));
+        assert_eq!(told(&near)["eta_min"], json!(2));
+        assert_eq!(told(&near)["eta_range_min"], json!([0, 2]));
     }
 }
