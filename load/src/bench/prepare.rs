@@ -63,7 +63,10 @@ impl Stage {
         let tickets = collect(&subject.plan.target(), "full", "ticket", args.tickets).await?;
         let passes = collect(&subject.plan.target(), "roomy", "pass", args.connections).await?;
         let polls: Vec<Vec<u8>> = tickets.iter().map(|ticket| poll(target, ticket)).collect();
-        let protected: Vec<Vec<u8>> = passes.iter().map(|pass| protected(target, pass)).collect();
+        let mut requests = Vec::with_capacity(passes.len());
+        for pass in &passes {
+            requests.push(protected(target, &in_use(target, pass).await?));
+        }
 
         let answer = directory.join("answer");
         std::fs::write(&answer, once(target, polls.first().context("there are no tickets")?).await?)?;
@@ -78,7 +81,7 @@ impl Stage {
         wait_for(bare_proxy).await?;
         Ok(Self {
             polls: Contest { subject: target, bare: bare_polls, requests: Arc::new(polls) },
-            protected: Contest { subject: target, bare: bare_proxy, requests: Arc::new(protected) },
+            protected: Contest { subject: target, bare: bare_proxy, requests: Arc::new(requests) },
             _subject: subject,
             _children: children,
             directory,
@@ -175,6 +178,18 @@ fn protected(target: SocketAddr, pass: &str) -> Vec<u8> {
          wr_pass={pass}\r\n\r\n"
     )
     .into_bytes()
+}
+
+/// The pass that a browser keeps once it has used one for the first time.
+async fn in_use(target: SocketAddr, pass: &str) -> anyhow::Result<String> {
+    let answer = once(target, &protected(target, pass)).await?;
+    let answer = String::from_utf8_lossy(&answer);
+    let set = answer
+        .lines()
+        .filter_map(|line| line.split_once(": wr_pass"))
+        .find_map(|(_, set)| set.split_once('='));
+    let (_, value) = set.with_context(|| format!("the first use of a pass set no cookie: {answer}"))?;
+    Ok(value.split(';').next().unwrap_or_default().to_owned())
 }
 
 /// The bytes of one answer.

@@ -38,7 +38,7 @@ pub struct Figures {
     pub most_live: u64,
     /// Passes that may have lived, at most at once: not known to be over.
     pub most_live_possible: u64,
-    /// The share of capacity in use while anyone waited, once the room had filled: 0..=1.
+    /// The share of capacity in use while anyone waited, once the room had filled, after an outage again: 0..=1.
     pub utilisation: Option<f64>,
     /// Passes that were surely minted within one second, at most.
     pub most_mints_in_a_second: u64,
@@ -127,7 +127,7 @@ pub(super) fn of(
         capacity: rules.capacity,
         most_live: passes.sure_peak().count,
         most_live_possible: passes.possible_peak().count,
-        utilisation: passes.utilisation(&outages.cut_out(&waits(stories)), rules),
+        utilisation: passes.utilisation(&waits(stories), outages, rules),
         most_mints_in_a_second: count(passes.fastest_second().len()),
         allowed_mints_in_a_second: rules.most_mints(),
         inversions: count(passed_over),

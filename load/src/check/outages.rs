@@ -93,6 +93,12 @@ impl Outages {
         left
     }
 
+    /// The same outages, each lasting until what `until` makes of its end.
+    #[must_use]
+    pub fn lasting_until(&self, until: impl Fn(u64) -> u64) -> Self {
+        Self::merge(self.0.iter().map(|&(start, end)| (start, until(end).max(end))).collect())
+    }
+
     /// Whether any of `from..to` was outage.
     #[must_use]
     pub fn touch(&self, from: u64, to: u64) -> bool {
@@ -110,6 +116,14 @@ mod tests {
         record.t_answered_us = answered;
         record.saw = saw;
         record
+    }
+
+    #[test]
+    fn an_outage_can_be_taken_to_last_until_its_effects_are_over() {
+        let outages = Outages(vec![(10, 20), (5 * SECOND, 6 * SECOND)]);
+        let longer = outages.lasting_until(|end| end + 5);
+        assert_eq!(longer, Outages(vec![(10, 25), (5 * SECOND, 6 * SECOND + 5)]));
+        assert_eq!(outages.lasting_until(|_| 0), outages);
     }
 
     #[test]

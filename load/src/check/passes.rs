@@ -66,13 +66,20 @@ impl Passes {
         most_within(&spans, SECOND)
     }
 
-    /// The share of capacity in use while anyone waits, from the first time that the room was full.
+    /// The share of capacity in use while anyone waits, from the first time that the room was full; after an outage,
+    /// from when it was full again, at the latest after twice the time that its rate needs to fill it.
     #[must_use]
-    pub(super) fn utilisation(&self, waits: &[(u64, u64)], rules: &Rules) -> Option<f64> {
+    pub(super) fn utilisation(&self, waits: &[(u64, u64)], outages: &Outages, rules: &Rules) -> Option<f64> {
         let levels = levels(self.lives.iter().map(|life| (life.minted_by, life.likely_until)));
-        let full_at = levels.iter().find(|(_, count)| *count >= rules.capacity)?.0;
+        let full_from = |at: u64| levels.iter().find(|(from, count)| *from >= at && *count >= rules.capacity);
+        let full_at = full_from(0)?.0;
+        let fills_within = (2.0 * rules.capacity as f64 / rules.rate * SECOND as f64) as u64;
+        let filling = outages.lasting_until(|end| {
+            let latest = end.saturating_add(fills_within);
+            full_from(end).map_or(latest, |(full, _)| latest.min(*full))
+        });
         let since: Vec<(u64, u64)> = waits.iter().map(|&(from, to)| (from.max(full_at), to)).collect();
-        let (time, weighted) = weigh(&levels, &since, rules.capacity);
+        let (time, weighted) = weigh(&levels, &filling.cut_out(&since), rules.capacity);
         (time > 0).then(|| weighted / (time as f64 * rules.capacity as f64))
     }
 

@@ -92,6 +92,16 @@ pub enum OpenError {
         /// The version that wrote it.
         version: String,
     },
+    /// The disk takes nothing.
+    #[error(
+        "{path} cannot be written ({detail}); it is whole: make room on its disk or let this user write it"
+    )]
+    Unwritable {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        detail: String,
+    },
     /// The file is ours and cannot be read.
     #[error(
         "{path} is damaged ({detail}); it was not changed: put a backup in its place, or move it away to begin anew"
@@ -220,7 +230,10 @@ impl LogFile {
             commit(txn)?;
             Ok(Generation(next))
         };
-        take().map_err(|error: FileError| self.damaged(&error))
+        take().map_err(|error: FileError| match error.refused_by_the_disk() {
+            Some(refusal) => OpenError::Unwritable { path: self.path.clone(), detail: refusal.to_string() },
+            None => self.damaged(&error),
+        })
     }
 
     /// Keeps what went wrong, for the one line that tells the operator.
@@ -276,6 +289,27 @@ pub(super) enum FileError {
     Hole { index: u64 },
     #[error("the log's writer was cancelled")]
     Cancelled,
+}
+
+impl FileError {
+    /// The system's error, if it says that nothing can be written, and not that what was written is wrong.
+    fn refused_by_the_disk(&self) -> Option<&io::Error> {
+        let storage = match self {
+            Self::Transaction(redb::TransactionError::Storage(error))
+            | Self::Table(redb::TableError::Storage(error))
+            | Self::Storage(error)
+            | Self::Commit(redb::CommitError::Storage(error)) => error,
+            _ => return None,
+        };
+        refusal(storage)
+    }
+}
+
+fn refusal(error: &redb::StorageError) -> Option<&io::Error> {
+    use io::ErrorKind::{PermissionDenied, QuotaExceeded, ReadOnlyFilesystem, StorageFull};
+    let redb::StorageError::Io(error) = error else { return None };
+    matches!(error.kind(), StorageFull | QuotaExceeded | ReadOnlyFilesystem | PermissionDenied)
+        .then_some(error)
 }
 
 /// Writes a record of the meta table.
@@ -343,7 +377,31 @@ fn open_checked(
         Ok(Err(DatabaseError::DatabaseAlreadyOpen)) => {
             Err(OpenError::InUse { path: path.parent().map(Path::to_owned).unwrap_or(path) })
         }
-        Ok(Err(error)) => Err(OpenError::Damaged { path, detail: error.to_string() }),
+        Ok(Err(error)) => Err(match &error {
+            DatabaseError::Storage(storage) if refusal(storage).is_some() => {
+                OpenError::Unwritable { path, detail: error.to_string() }
+            }
+            _ => OpenError::Damaged { path, detail: error.to_string() },
+        }),
         Err(_) => Err(OpenError::Damaged { path, detail: "its pages contradict each other".to_owned() }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_disk_is_told_from_a_damaged_file() {
+        let open = |kind: io::ErrorKind| {
+            let error = DatabaseError::Storage(redb::StorageError::Io(io::Error::from(kind)));
+            open_checked(Path::new("control.redb"), || Err(error)).map(|_| ()).unwrap_err()
+        };
+        assert!(matches!(open(io::ErrorKind::StorageFull), OpenError::Unwritable { .. }));
+        assert!(matches!(open(io::ErrorKind::UnexpectedEof), OpenError::Damaged { .. }));
+        let commit = FileError::Commit(redb::CommitError::Storage(redb::StorageError::Io(io::Error::from(
+            io::ErrorKind::StorageFull,
+        ))));
+        assert!(commit.refused_by_the_disk().is_some());
     }
 }
