@@ -2,13 +2,14 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use http::{HeaderMap, Method, Version, header};
+use http::{HeaderMap, HeaderName, Method, Version, header};
 use ipnet::IpNet;
 use pingora::http::RequestHeader;
 use pingora_proxy::Session;
 
 use super::accept::Accepted;
 use super::cookies::{Shown, Transport};
+use super::names::{OTHER_METHODS, PURPOSES, SEC_FETCH_DEST, SEC_FETCH_MODE};
 use super::way::Way;
 use crate::model::route::{Refused, normalise_host};
 
@@ -76,7 +77,7 @@ impl Asked {
         let tls = session.digest().is_some_and(|digest| digest.ssl_digest.is_some());
         let headers = &request.headers;
         let way = Way::new(peer, if tls { Transport::Secure } else { Transport::Plain }, trusted);
-        let accepted = Accepted::read(text(headers, header::ACCEPT.as_str()));
+        let accepted = Accepted::read(text(headers, &header::ACCEPT));
         Ok(Self {
             method: request.method.clone(),
             host,
@@ -86,7 +87,7 @@ impl Asked {
             attention: attention_of(request, accepted),
             accepted,
             shown: Shown::read(headers),
-            origin: text(headers, header::ORIGIN.as_str()).map(str::to_owned),
+            origin: text(headers, &header::ORIGIN).map(str::to_owned),
             named_host: way.named_host(headers, raw_host).map(str::to_owned),
             way,
             target,
@@ -138,7 +139,7 @@ fn raw_host_of(request: &RequestHeader) -> Result<Option<&str>, Refused> {
 }
 
 /// The value of a header, if it is text.
-pub(super) fn text<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
+pub(super) fn text<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h str> {
     headers.get(name)?.to_str().ok()
 }
 
@@ -152,7 +153,7 @@ fn manner_of(session: &Session, accepted: Accepted) -> Manner {
         return Manner::Preflight;
     }
     let reads = request.method == Method::GET || request.method == Method::HEAD;
-    let goes = text(headers, "sec-fetch-mode").is_none_or(|mode| mode == "navigate");
+    let goes = text(headers, &SEC_FETCH_MODE).is_none_or(|mode| mode == "navigate");
     // A page fetched ahead of time is shown to nobody, perhaps: it shall not take a place.
     let ahead = is_ahead(headers);
     if reads && goes && !ahead && accepted.names_html() { Manner::Navigation } else { Manner::Call }
@@ -161,26 +162,23 @@ fn manner_of(session: &Session, accepted: Accepted) -> Manner {
 /// Whether a request is a CORS preflight and nothing more: it has no body, and asks for no other method to be meant.
 fn is_preflight(request: &RequestHeader) -> bool {
     let headers = &request.headers;
-    let asks_more =
-        [header::TRANSFER_ENCODING.as_str(), "x-http-method-override", "x-method-override", "x-http-method"];
     request.method == Method::OPTIONS
         && headers.contains_key(header::ORIGIN)
         && headers.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD)
-        && text(headers, header::CONTENT_LENGTH.as_str()).is_none_or(|length| length.trim() == "0")
-        && !asks_more.iter().any(|name| headers.contains_key(*name))
+        && text(headers, &header::CONTENT_LENGTH).is_none_or(|length| length.trim() == "0")
+        && !headers.contains_key(header::TRANSFER_ENCODING)
+        && !OTHER_METHODS.iter().any(|name| headers.contains_key(name))
 }
 
 /// Whether a browser fetches a page that nobody has gone to yet.
 fn is_ahead(headers: &HeaderMap) -> bool {
-    ["sec-purpose", "purpose", "x-moz"]
-        .iter()
-        .any(|name| text(headers, name).is_some_and(|purpose| purpose.contains("prefetch")))
+    PURPOSES.iter().any(|name| text(headers, name).is_some_and(|purpose| purpose.contains("prefetch")))
 }
 
 fn attention_of(request: &RequestHeader, accepted: Accepted) -> Attention {
     let headers = &request.headers;
     // By Fetch metadata, and else by what can be made of the answer: a picture takes neither a page nor JSON.
-    let part = text(headers, "sec-fetch-dest")
+    let part = text(headers, &SEC_FETCH_DEST)
         .is_some_and(|dest| !matches!(dest, "document" | "iframe" | "frame" | "fencedframe" | "empty"));
     let unseen = request.method == Method::HEAD || is_ahead(headers) || part || accepted.takes_neither();
     if unseen { Attention::Nobody } else { Attention::Somebody }

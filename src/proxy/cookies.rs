@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use http::HeaderMap;
 use http::header::COOKIE;
+use http::{HeaderMap, HeaderName};
 
+use super::names::{ANTEROOM_PASS, ANTEROOM_TICKET};
 use crate::model::ids::EventId;
 use crate::model::policy::{CookiePolicy, SameSite};
 
@@ -14,10 +15,6 @@ pub(super) const TICKET: &str = "wr_ticket";
 pub(super) const PASS: &str = "wr_pass";
 /// The beginning of the marker that says "in line"; the event's id follows.
 const LINE: &str = "wr_line_";
-/// The header of the ticket, for those without cookies.
-pub(super) const TICKET_HEADER: &str = "anteroom-ticket";
-/// The header of the pass, for those without cookies.
-pub(super) const PASS_HEADER: &str = "anteroom-pass";
 
 /// No more tickets than this are tried per request: browsers send those of the longest path and the oldest first.
 const MOST_TICKETS: usize = 4;
@@ -42,12 +39,12 @@ pub(super) struct Shown {
 impl Shown {
     /// Reads the headers of a request.
     pub(super) fn read(headers: &HeaderMap) -> Self {
-        let header = |name: &str| {
+        let header = |name: &HeaderName| {
             let value = headers.get(name)?.to_str().ok()?.trim();
             (!value.is_empty()).then(|| value.to_owned())
         };
-        let mut shown = Self { ticket_header: header(TICKET_HEADER), ..Self::default() };
-        if let Some(pass) = header(PASS_HEADER) {
+        let mut shown = Self { ticket_header: header(&ANTEROOM_TICKET), ..Self::default() };
+        if let Some(pass) = header(&ANTEROOM_PASS) {
             shown.passes.push(pass);
             shown.pass_header = true;
         }

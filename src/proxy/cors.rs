@@ -5,7 +5,8 @@ use http::{StatusCode, header};
 
 use super::answer::Answer;
 use super::asked::Asked;
-use super::cookies::{PASS_HEADER, TICKET_HEADER, Transport};
+use super::cookies::Transport;
+use super::names::{ANTEROOM_PASS, ANTEROOM_TICKET};
 use crate::model::policy::Policy;
 use crate::model::route::normalise_host;
 
@@ -31,7 +32,7 @@ pub(super) fn preflight(asked: &Asked, policy: &Policy, methods: &'static str) -
             .header(header::ACCESS_CONTROL_ALLOW_METHODS, methods)
             .header(
                 header::ACCESS_CONTROL_ALLOW_HEADERS,
-                format!("Content-Type, {TICKET_HEADER}, {PASS_HEADER}"),
+                format!("Content-Type, {ANTEROOM_TICKET}, {ANTEROOM_PASS}"),
             )
             .header(header::ACCESS_CONTROL_MAX_AGE, "600")
             .header(header::VARY, "Origin"),

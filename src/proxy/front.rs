@@ -111,16 +111,27 @@ impl<D: FrontDesk> ServerApp for Front<D> {
             Some(ALPN::H2) => Heads::InStreams,
             _ => Heads::OneByOne,
         };
-        let serve =
-            CONNECTION.scope(Arc::clone(&connection), ServerApp::process_new(&self.proxy, stream, shutdown));
+        let (proxy, shutdown) = (Arc::clone(&self.proxy), shutdown.clone());
+        let serve = async move { ServerApp::process_new(&proxy, stream, &shutdown).await };
+        // A task of its own, so that what happens in it does not wake the watch.
+        let mut serving = Serving(tokio::spawn(CONNECTION.scope(Arc::clone(&connection), serve)));
         tokio::select! {
-            stream = serve => stream,
+            stream = &mut serving.0 => stream.ok().flatten(),
             () = connection.watch(heads, PATIENCE) => None,
         }
     }
 
     async fn cleanup(&self) {
         ServerApp::cleanup(self.proxy.as_ref()).await;
+    }
+}
+
+/// The task that serves a connection; it ends when this is dropped.
+struct Serving(tokio::task::JoinHandle<Option<Stream>>);
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        self.0.abort();
     }
 }
 

@@ -8,6 +8,7 @@ use arc_swap::ArcSwap;
 use async_trait::async_trait;
 use http::{HeaderValue, StatusCode, Version, header};
 use pingora::http::{RequestHeader, ResponseHeader};
+use pingora::modules::http::HttpModules;
 use pingora::upstreams::peer::HttpPeer;
 use pingora::{Error, ErrorSource, ErrorType};
 use pingora_proxy::{FailToProxy, ProxyHttp, Session};
@@ -16,10 +17,13 @@ use serde_json::json;
 use super::accept::Format;
 use super::answer::Answer;
 use super::asked::{Asked, Manner};
-use super::cookies::{self, PASS_HEADER, TICKET_HEADER};
+use super::cookies;
 use super::front;
 use super::front_desk::FrontDesk;
 use super::limits::Counters;
+use super::names::{
+    ANTEROOM_PASS, ANTEROOM_TICKET, OTHER_PATHS, X_FORWARDED_FOR, X_FORWARDED_HOST, X_FORWARDED_PROTO,
+};
 use super::origins::{Origin, Origins, Server};
 use super::protected::{Counted, OpenSession, SetPass, Verdict};
 use super::settings::ProxySettings;
@@ -180,6 +184,9 @@ impl<D: FrontDesk> ProxyHttp for Gate<D> {
         Passage { _flight: Some(Flight::begin(&self.in_flight)), ..Passage::default() }
     }
 
+    /// None: Pingora's own would look at every response for a compression that nobody asks for.
+    fn init_downstream_modules(&self, _: &mut HttpModules) {}
+
     async fn early_request_filter(&self, session: &mut Session, _: &mut Passage) -> pingora::Result<()> {
         front::head_is_read();
         // Pingora makes these anew for every request; keep-alive stays off where it has switched it off.
@@ -187,7 +194,9 @@ impl<D: FrontDesk> ProxyHttp for Gate<D> {
             session.set_keepalive(Some(KEEPALIVE.as_secs()));
         }
         session.set_read_timeout(Some(READ));
-        session.set_write_timeout(Some(WRITE));
+        if session.is_http2() {
+            session.set_write_timeout(Some(WRITE));
+        }
         session.set_total_drain_timeout(Some(Duration::from_secs(2)));
         Ok(())
     }
@@ -215,6 +224,8 @@ impl<D: FrontDesk> ProxyHttp for Gate<D> {
                 Ok(true)
             }
             Verdict::Pass(entry) => {
+                // What the gate itself answers fits into the buffers of an HTTP/1 connection.
+                session.set_write_timeout(Some(WRITE));
                 if asked.manner == Manner::Upgrade {
                     session.set_read_timeout(None);
                     passage._watch = entry.session.as_ref().and_then(|open| self.watch(open));
@@ -269,17 +280,19 @@ impl<D: FrontDesk> ProxyHttp for Gate<D> {
                 request.append_header(header::COOKIE, kept)?;
             }
         }
-        request.remove_header(TICKET_HEADER);
-        request.remove_header(PASS_HEADER);
-        request.remove_header("forwarded");
+        request.remove_header(&ANTEROOM_TICKET);
+        request.remove_header(&ANTEROOM_PASS);
+        request.remove_header(&header::FORWARDED);
         // Some frameworks take these for the path: it would not be the one that was judged.
-        request.remove_header("x-original-url");
-        request.remove_header("x-rewrite-url");
-        request.insert_header("x-forwarded-for", asked.addresses(&session.req_header().headers))?;
-        request.insert_header("x-forwarded-proto", HeaderValue::from_static(asked.transport.scheme()))?;
+        for name in &OTHER_PATHS {
+            request.remove_header(name);
+        }
+        request.insert_header(X_FORWARDED_FOR.clone(), asked.addresses(&session.req_header().headers))?;
+        request
+            .insert_header(X_FORWARDED_PROTO.clone(), HeaderValue::from_static(asked.transport.scheme()))?;
         match &asked.named_host {
-            Some(host) => request.insert_header("x-forwarded-host", host.as_str())?,
-            None => drop(request.remove_header("x-forwarded-host")),
+            Some(host) => request.insert_header(X_FORWARDED_HOST.clone(), host.as_str())?,
+            None => drop(request.remove_header(&X_FORWARDED_HOST)),
         }
         Ok(())
     }

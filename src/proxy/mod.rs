@@ -13,6 +13,7 @@ mod front;
 mod front_desk;
 mod gate;
 mod limits;
+mod names;
 mod origins;
 mod protected;
 mod room;

@@ -1,6 +1,6 @@
 //! The way that a request came: whose address counts, and what of the proxies before us is believed.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::net::{IpAddr, Ipv4Addr};
 
 use http::{HeaderMap, HeaderValue};
@@ -8,6 +8,7 @@ use ipnet::IpNet;
 
 use super::asked::text;
 use super::cookies::Transport;
+use super::names::{X_FORWARDED_FOR, X_FORWARDED_HOST, X_FORWARDED_PROTO};
 
 /// The last step of the way, from whoever is connected to this node.
 #[derive(Clone, Copy, Debug)]
@@ -41,7 +42,7 @@ impl Way {
 
     /// How the visitor came to the first proxy that is believed, or to this node.
     pub(super) fn transport(&self, headers: &HeaderMap) -> Transport {
-        let told = if self.believed { text(headers, "x-forwarded-proto") } else { None };
+        let told = if self.believed { text(headers, &X_FORWARDED_PROTO) } else { None };
         match told {
             Some("https") => Transport::Secure,
             Some("http") => Transport::Plain,
@@ -51,21 +52,26 @@ impl Way {
 
     /// The host that the visitor asked; `host` is the one that the request names.
     pub(super) fn named_host<'h>(&self, headers: &'h HeaderMap, host: Option<&'h str>) -> Option<&'h str> {
-        let told = if self.believed { text(headers, "x-forwarded-host") } else { None };
+        let told = if self.believed { text(headers, &X_FORWARDED_HOST) } else { None };
         told.or(host)
     }
 
     /// All addresses on the way, the visitor's first, as `X-Forwarded-For` names them.
     pub(super) fn addresses(&self, headers: &HeaderMap) -> String {
         let named = if self.believed { named_hops(headers) } else { Vec::new() };
-        let named = named.iter().map(Hop::to_string).chain([self.peer.to_string()]);
-        named.collect::<Vec<_>>().join(", ")
+        let mut addresses = String::with_capacity(48);
+        for hop in named {
+            // Writing to a string cannot fail.
+            let _ = write!(addresses, "{hop}, ");
+        }
+        let _ = write!(addresses, "{}", self.peer);
+        addresses
     }
 }
 
 /// The hops that `X-Forwarded-For` names, the visitor's first.
 fn named_hops(headers: &HeaderMap) -> Vec<Hop> {
-    let lines = headers.get_all("x-forwarded-for").iter().map(HeaderValue::as_bytes);
+    let lines = headers.get_all(&X_FORWARDED_FOR).iter().map(HeaderValue::as_bytes);
     lines.flat_map(|line| line.split(|byte| *byte == b',')).filter_map(Hop::read).collect()
 }
 

@@ -1,0 +1,33 @@
+//! Header names that `http` does not know; parsed once, since every request is asked for them.
+
+use http::HeaderName;
+
+/// The ticket, for those without cookies.
+pub(super) static ANTEROOM_TICKET: HeaderName = HeaderName::from_static("anteroom-ticket");
+/// The pass, for those without cookies.
+pub(super) static ANTEROOM_PASS: HeaderName = HeaderName::from_static("anteroom-pass");
+
+pub(super) static SEC_FETCH_DEST: HeaderName = HeaderName::from_static("sec-fetch-dest");
+pub(super) static SEC_FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
+
+/// Each may say that a page is fetched ahead of time.
+pub(super) static PURPOSES: [HeaderName; 3] = [
+    HeaderName::from_static("sec-purpose"),
+    HeaderName::from_static("purpose"),
+    HeaderName::from_static("x-moz"),
+];
+
+/// Each may ask some frameworks to take the request for one of another method.
+pub(super) static OTHER_METHODS: [HeaderName; 3] = [
+    HeaderName::from_static("x-http-method-override"),
+    HeaderName::from_static("x-method-override"),
+    HeaderName::from_static("x-http-method"),
+];
+
+/// Each may ask some frameworks to take the request for one of another path.
+pub(super) static OTHER_PATHS: [HeaderName; 2] =
+    [HeaderName::from_static("x-original-url"), HeaderName::from_static("x-rewrite-url")];
+
+pub(super) static X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+pub(super) static X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
+pub(super) static X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
