@@ -15,9 +15,10 @@ const POLLS_PER_MINUTE: isize = 60;
 const HASHES: usize = 4;
 const SLOTS: usize = 1 << 16;
 
-/// Tickets ask more often than strangers: at 20,000 polls a second a counter holds five polls of others, the least of
-/// four hardly any, so that only who polls too often is told so. 8 MiB for each of two minutes.
-const TICKET_SLOTS: usize = 1 << 18;
+/// Tickets ask more often than strangers: at 20,000 polls a second a counter holds two or three polls of others, the
+/// lesser of two hardly any, so that only who polls too often is told so. 8 MiB for each of two minutes.
+const TICKET_HASHES: usize = 2;
+const TICKET_SLOTS: usize = 1 << 19;
 
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
@@ -41,12 +42,12 @@ pub(super) enum Allowance {
 
 impl Counters {
     pub(super) fn new() -> Self {
-        let by_key = |slots| Rate::new_with_estimator_config(MINUTE, HASHES, slots);
+        let by_key = || Rate::new_with_estimator_config(MINUTE, HASHES, SLOTS);
         Self {
             joins: Rate::new_with_estimator_config(SECOND, 1, 1),
-            joins_by_address: by_key(SLOTS),
-            strangers_by_address: by_key(SLOTS),
-            polls_by_ticket: by_key(TICKET_SLOTS),
+            joins_by_address: by_key(),
+            strangers_by_address: by_key(),
+            polls_by_ticket: Rate::new_with_estimator_config(MINUTE, TICKET_HASHES, TICKET_SLOTS),
         }
     }
 
