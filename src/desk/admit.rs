@@ -93,7 +93,7 @@ impl Desk {
         // Read under the lock: a pulse may have moved the pass from the outbox into the live set a moment ago.
         let current = event.view();
         let live = &current.live;
-        if live.is_consumed(id) || slots.is_leaving(id) {
+        if live.is_consumed(id) || event.is_leaving(id) {
             return None;
         }
         if let Some(live) = live.pass(id) {

@@ -43,6 +43,8 @@ pub(super) struct EventDesk {
     pub(super) counts: ArcSwap<Counts>,
     pub(super) askers: Askers,
     slots: Mutex<Slots>,
+    /// Who has left, as long as the log may not know: here they are gone at once. Read without a lock by every request.
+    leavers: ArcSwap<BTreeSet<TicketId>>,
     seats: Mutex<Seats>,
     pub(super) express: Mutex<Express>,
     pub(super) watchers: Watchers,
@@ -167,6 +169,7 @@ impl EventDesk {
             counts: ArcSwap::default(),
             askers: Askers::default(),
             slots: Mutex::new(slots),
+            leavers: ArcSwap::default(),
             seats: Mutex::default(),
             express: Mutex::default(),
             watchers: Watchers::default(),
@@ -180,6 +183,19 @@ impl EventDesk {
 
     pub(super) fn view(&self) -> arc_swap::Guard<Arc<View>> {
         self.view.load()
+    }
+
+    /// A visitor leaves; false if it does so already.
+    pub(super) fn leave(&self, id: TicketId) -> bool {
+        let mut slots = self.slots();
+        let first = slots.revoke(Revoke { id, why: RevokeReason::Left });
+        self.leavers.store(Arc::new(slots.leavers()));
+        first
+    }
+
+    /// Whether the visitor has left, and the log may not know.
+    pub(super) fn is_leaving(&self, id: TicketId) -> bool {
+        self.leavers.load().contains(&id)
     }
 
     pub(super) fn slots(&self) -> MutexGuard<'_, Slots> {
@@ -218,6 +234,9 @@ impl EventDesk {
         slots.forget(&live, now);
         // The live set is shown before what it confirms is forgotten: whoever looks for a pass finds it in one of them.
         self.view.store(Arc::new(View { pulse, draws, live }));
+        if !self.leavers.load().is_empty() {
+            self.leavers.store(Arc::new(slots.leavers()));
+        }
         slots.edge.settle(&settled);
         if lowered {
             slots.edge.close();
@@ -388,9 +407,9 @@ impl Slots {
         self.revokes.insert(revoke)
     }
 
-    /// Whether the visitor has left, and the log may not know.
-    pub(super) fn is_leaving(&self, id: TicketId) -> bool {
-        self.revokes.contains(&Revoke { id, why: RevokeReason::Left })
+    fn leavers(&self) -> BTreeSet<TicketId> {
+        let left = self.revokes.iter().filter(|revoke| revoke.why == RevokeReason::Left);
+        left.map(|revoke| revoke.id).collect()
     }
 
     /// Forgets what the live set answers, and what was asked for too long.

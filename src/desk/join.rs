@@ -82,7 +82,7 @@ impl Desk {
     }
 
     async fn join_as(&self, event: &EventDesk, id: TicketId) -> JoinAnswer {
-        let is_over = event.view().live.is_consumed(id) || event.slots().is_leaving(id);
+        let is_over = event.view().live.is_consumed(id) || event.is_leaving(id);
         let id = match event.seated(id) {
             _ if is_over => self.new_ticket_id(),
             Some(Seated::Over) => self.new_ticket_id(),

@@ -8,7 +8,6 @@ use super::event::EventDesk;
 use super::join::place;
 use crate::model::edge::{Contact, Honour, Judgement, judge};
 use crate::model::ids::{EventId, TicketId};
-use crate::model::ledger::{Revoke, RevokeReason};
 use crate::model::token::Ticket;
 
 impl Desk {
@@ -26,7 +25,7 @@ impl Desk {
         let mut pulses = self.pulses.subscribe();
         let mut first = false;
         for id in &ended {
-            first |= event.slots().revoke(Revoke { id: *id, why: RevokeReason::Left });
+            first |= event.leave(*id);
         }
         if first {
             event.tallies.left.fetch_add(1, Ordering::Relaxed);

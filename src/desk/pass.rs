@@ -94,6 +94,9 @@ impl Desk {
     }
 
     pub(super) fn honour(&self, event: &EventDesk, pass: &Pass) -> Honour {
+        if event.is_leaving(pass.id) {
+            return Honour::Refused;
+        }
         let heard = self.heard.load();
         let boot = self.clock.boot();
         let view = event.view();

@@ -51,7 +51,11 @@ impl Desk {
         let boot = self.clock.boot();
         let (contact, now) = (heard.link.contact(boot), heard.link.upper(boot));
         let view = event.view();
-        let judgement = judge(&ticket, &view.scene(&heard.spans, contact, now));
+        let judgement = if event.is_leaving(ticket.id) {
+            Judgement::Ended(Ending::Left)
+        } else {
+            judge(&ticket, &view.scene(&heard.spans, contact, now))
+        };
         match judgement {
             Judgement::Ended(ending) => StatusAnswer::Ended(ending),
             Judgement::Admitted(pass) => match self.issue_live(event, ticket.id, &pass) {

@@ -39,6 +39,27 @@ async fn who_leaves_has_no_place_any_more_whatever_is_shown_and_may_join_anew() 
 }
 
 #[tokio::test]
+async fn who_leaves_while_the_log_takes_nothing_is_gone_here_at_once() {
+    let mut house = room_for_one();
+    let before = house.enters().await;
+    let mut visitor = house.queues().await;
+    house.leaves(&before).await;
+    let pass = house.polls_until_admitted(&mut visitor).await;
+    assert!(house.is_let_through(&pass).await);
+    let mut waits = house.queues().await;
+    house.leads = false;
+    for leaver in [&mut visitor, &mut waits] {
+        house.leaves(leaver).await;
+        let answer = house.poll(leaver).await;
+        assert!(matches!(answer, StatusAnswer::Ended(Ending::Left)), "{answer:?}");
+    }
+    assert!(!house.is_let_through(&pass).await, "the same answer as once the log knows");
+    house.leads = true;
+    house.pass(seconds(2));
+    assert_eq!(house.occupied(), 0);
+}
+
+#[tokio::test]
 async fn a_ticket_leaves_once_and_no_flood_of_leaves_reaches_the_log() {
     let mut house = room_for_one();
     let inside = house.enters().await;
