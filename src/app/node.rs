@@ -256,8 +256,6 @@ impl Node {
         let failure = Arc::new(Failure::default());
         let conf = ServerConf {
             threads: available_parallelism().map_or(1, usize::from),
-            // Requests are short and alike, and connections many: threads that look after their own lose less.
-            work_stealing: false,
             grace_period_seconds: Some(GRACE_S),
             graceful_shutdown_timeout_seconds: Some(1),
             ..ServerConf::default()
