@@ -44,7 +44,7 @@ pub(super) struct EventDesk {
     pub(super) askers: Askers,
     slots: Mutex<Slots>,
     /// Who has left, as long as the log may not know: here they are gone at once. Read without a lock by every request.
-    leavers: ArcSwap<BTreeSet<TicketId>>,
+    leavers: ArcSwap<rpds::HashTrieSetSync<TicketId>>,
     seats: Mutex<Seats>,
     pub(super) express: Mutex<Express>,
     pub(super) watchers: Watchers,
@@ -169,7 +169,7 @@ impl EventDesk {
             counts: ArcSwap::default(),
             askers: Askers::default(),
             slots: Mutex::new(slots),
-            leavers: ArcSwap::default(),
+            leavers: ArcSwap::from_pointee(rpds::HashTrieSetSync::new_sync()),
             seats: Mutex::default(),
             express: Mutex::default(),
             watchers: Watchers::default(),
@@ -189,7 +189,7 @@ impl EventDesk {
     pub(super) fn leave(&self, id: TicketId) -> bool {
         let mut slots = self.slots();
         let first = slots.revoke(Revoke { id, why: RevokeReason::Left });
-        self.leavers.store(Arc::new(slots.leavers()));
+        self.leavers.store(Arc::new(self.leavers.load().insert(id)));
         first
     }
 
@@ -235,7 +235,7 @@ impl EventDesk {
         // The live set is shown before what it confirms is forgotten: whoever looks for a pass finds it in one of them.
         self.view.store(Arc::new(View { pulse, draws, live }));
         if !self.leavers.load().is_empty() {
-            self.leavers.store(Arc::new(slots.leavers()));
+            self.leavers.store(Arc::new(slots.leavers().collect()));
         }
         slots.edge.settle(&settled);
         if lowered {
@@ -407,9 +407,8 @@ impl Slots {
         self.revokes.insert(revoke)
     }
 
-    fn leavers(&self) -> BTreeSet<TicketId> {
-        let left = self.revokes.iter().filter(|revoke| revoke.why == RevokeReason::Left);
-        left.map(|revoke| revoke.id).collect()
+    fn leavers(&self) -> impl Iterator<Item = TicketId> {
+        self.revokes.iter().filter(|revoke| revoke.why == RevokeReason::Left).map(|revoke| revoke.id)
     }
 
     /// Forgets what the live set answers, and what was asked for too long.
@@ -419,10 +418,7 @@ impl Slots {
             let answered = claim.is_some_and(|claim| claim.index > extending.known);
             !answered && !live.is_consumed(*id) && now < extending.give_up
         });
-        self.revokes.retain(|revoke| {
-            let unused = || live.pass(revoke.id).is_some_and(|pass| pass.claim.is_none());
-            !live.is_consumed(revoke.id) && (revoke.why != RevokeReason::Unpresented || unused())
-        });
+        self.revokes.retain(|revoke| live.would_end(revoke));
     }
 
     /// Whether nothing is owed to the ledger.

@@ -17,7 +17,7 @@ use crate::model::token::{Seat, Ticket, TokenError};
 
 /// What a visitor showed when joining.
 enum Shown {
-    Ticket,
+    Ticket(Box<Ticket>),
     Seat(TicketId),
     Nothing,
 }
@@ -38,7 +38,7 @@ impl Desk {
         match self.shown(&event, Some(token)) {
             Shown::Nothing => Carried::Nothing,
             Shown::Seat(_) => Carried::Seat,
-            Shown::Ticket => self.read_ticket(&event, token).map_or(Carried::Nothing, |ticket| {
+            Shown::Ticket(ticket) => {
                 let (heard, boot) = (self.heard.load(), self.clock.boot());
                 let view = event.view();
                 let scene = view.scene(&heard.spans, heard.link.contact(boot), heard.link.upper(boot));
@@ -46,7 +46,7 @@ impl Desk {
                     Judgement::Ended(_) => Carried::Ended(ticket.id),
                     _ => Carried::Ticket(ticket.id),
                 }
-            }),
+            }
         }
     }
 
@@ -54,15 +54,16 @@ impl Desk {
     /// the same ticket; an ended one, or none, makes a new one.
     pub async fn join(&self, id: &EventId, shown: Option<&str>) -> JoinAnswer {
         let Some(event) = self.event_desk(id) else { return JoinAnswer::Retry(Duration::from_secs(1)) };
-        let ticket_id = match (self.shown(&event, shown), shown) {
-            (Shown::Ticket, Some(ticket)) => match self.status(id, ticket, Attendance::Asking).await {
-                StatusAnswer::Waiting(waiting) => return JoinAnswer::Waiting(waiting),
-                StatusAnswer::Admitted(pass) => return JoinAnswer::Admitted(pass),
-                StatusAnswer::Unavailable(after) => return JoinAnswer::Retry(after),
-                StatusAnswer::Ended(_) | StatusAnswer::Invalid => self.new_ticket_id(),
-            },
-            (Shown::Seat(id), _) => id,
-            (Shown::Ticket | Shown::Nothing, _) => self.new_ticket_id(),
+        let ticket_id = match self.shown(&event, shown) {
+            Shown::Ticket(ticket) => {
+                event.tallies.polls.fetch_add(1, Ordering::Relaxed);
+                match self.ask(&event, *ticket).await {
+                    Some(answer) => return answer,
+                    None => self.new_ticket_id(),
+                }
+            }
+            Shown::Seat(id) => id,
+            Shown::Nothing => self.new_ticket_id(),
         };
         event.tallies.joins.fetch_add(1, Ordering::Relaxed);
         self.join_as(&event, ticket_id).await
@@ -74,8 +75,9 @@ impl Desk {
         let Some(keys) = keys.as_ref() else { return Shown::Nothing };
         match keys.ring.verify_seat(&event.id, ledger, token) {
             Ok(seat) => Shown::Seat(seat.id),
-            Err(TokenError::WrongKind) if keys.ring.verify_ticket(&event.id, ledger, token).is_ok() => {
-                Shown::Ticket
+            Err(TokenError::WrongKind) => {
+                let ticket = keys.ring.verify_ticket(&event.id, ledger, token);
+                ticket.map_or(Shown::Nothing, |ticket| Shown::Ticket(Box::new(ticket)))
             }
             Err(_) => Shown::Nothing,
         }
@@ -136,6 +138,11 @@ impl Desk {
         let seen = Window::at(seen, view.pulse.policy.heartbeat_ttl);
         let ticket = Ticket::new(id, view.line(), seated.base, seated.issued, seen, self.run.node);
         drop(view);
+        self.ask(event, ticket).await
+    }
+
+    /// What asking with a ticket comes to for one who joins; `None`: the ticket has ended.
+    async fn ask(&self, event: &EventDesk, ticket: Ticket) -> Option<JoinAnswer> {
         match self.attend(event, ticket, Attendance::Asking).await {
             StatusAnswer::Waiting(waiting) => Some(JoinAnswer::Waiting(waiting)),
             StatusAnswer::Admitted(pass) => Some(JoinAnswer::Admitted(pass)),

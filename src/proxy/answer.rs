@@ -9,6 +9,7 @@ use pingora_proxy::Session;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::names::X_ROBOTS_TAG;
 use crate::page::{Asset, CONTENT_SECURITY_POLICY};
 
 /// More of an unread body than this is not waited for, in bytes.
@@ -20,8 +21,6 @@ const USUAL_JSON: usize = 512;
 static NOSNIFF: HeaderValue = HeaderValue::from_static("nosniff");
 
 static NOINDEX: HeaderValue = HeaderValue::from_static("noindex");
-
-static X_ROBOTS_TAG: HeaderName = HeaderName::from_static("x-robots-tag");
 
 /// What every answer says that is one visitor's own.
 static PRIVATE: [(HeaderName, HeaderValue); 2] = [

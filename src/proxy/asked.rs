@@ -78,13 +78,16 @@ impl Asked {
         let headers = &request.headers;
         let way = Way::new(peer, if tls { Transport::Secure } else { Transport::Plain }, trusted);
         let accepted = Accepted::read(text(headers, &header::ACCEPT));
+        let manner = manner_of(session, accepted);
+        // A page fetched ahead of time is shown to nobody, perhaps: it shall not take a place.
+        let ahead = is_ahead(headers);
         Ok(Self {
             method: request.method.clone(),
             host,
             address: way.visitor(headers, trusted),
             transport: way.transport(headers),
-            manner: manner_of(session, accepted),
-            attention: attention_of(request, accepted),
+            manner: if ahead && manner == Manner::Navigation { Manner::Call } else { manner },
+            attention: if ahead { Attention::Nobody } else { attention_of(request, accepted) },
             accepted,
             shown: Shown::read(headers),
             origin: text(headers, &header::ORIGIN).map(str::to_owned),
@@ -154,9 +157,7 @@ fn manner_of(session: &Session, accepted: Accepted) -> Manner {
     }
     let reads = request.method == Method::GET || request.method == Method::HEAD;
     let goes = text(headers, &SEC_FETCH_MODE).is_none_or(|mode| mode == "navigate");
-    // A page fetched ahead of time is shown to nobody, perhaps: it shall not take a place.
-    let ahead = is_ahead(headers);
-    if reads && goes && !ahead && accepted.names_html() { Manner::Navigation } else { Manner::Call }
+    if reads && goes && accepted.names_html() { Manner::Navigation } else { Manner::Call }
 }
 
 /// Whether a request is a CORS preflight and nothing more: it has no body, and asks for no other method to be meant.
@@ -180,7 +181,7 @@ fn attention_of(request: &RequestHeader, accepted: Accepted) -> Attention {
     // By Fetch metadata, and else by what can be made of the answer: a picture takes neither a page nor JSON.
     let part = text(headers, &SEC_FETCH_DEST)
         .is_some_and(|dest| !matches!(dest, "document" | "iframe" | "frame" | "fencedframe" | "empty"));
-    let unseen = request.method == Method::HEAD || is_ahead(headers) || part || accepted.takes_neither();
+    let unseen = request.method == Method::HEAD || part || accepted.takes_neither();
     if unseen { Attention::Nobody } else { Attention::Somebody }
 }
 

@@ -7,14 +7,7 @@ use http::{HeaderMap, HeaderName};
 
 use super::names::{ANTEROOM_PASS, ANTEROOM_TICKET};
 use crate::model::ids::EventId;
-use crate::model::policy::{CookiePolicy, SameSite};
-
-/// The cookie of the ticket, below the event's own path.
-pub(super) const TICKET: &str = "wr_ticket";
-/// The cookie of the pass, and the beginning of its name on a host with several events.
-pub(super) const PASS: &str = "wr_pass";
-/// The beginning of the marker that says "in line"; the event's id follows.
-const LINE: &str = "wr_line_";
+use crate::model::policy::{CookiePolicy, LINE_COOKIE, OwnCookie, PASS_COOKIE, SameSite, TICKET_COOKIE};
 
 /// No more tickets than this are tried per request: browsers send those of the longest path and the oldest first.
 const MOST_TICKETS: usize = 4;
@@ -53,13 +46,13 @@ impl Shown {
             let pairs = line.as_bytes().split(|byte| *byte == b';');
             let texts = pairs.filter_map(|pair| std::str::from_utf8(pair).ok());
             for (name, value) in texts.filter_map(|pair| pair.trim().split_once('=')) {
-                match kind_of(name) {
-                    Some(Kind::Ticket) if shown.tickets.len() < MOST_TICKETS => {
+                match OwnCookie::read(name) {
+                    Some(OwnCookie::Ticket) if shown.tickets.len() < MOST_TICKETS => {
                         shown.tickets.push(value.to_owned())
                     }
-                    Some(Kind::Ticket) => {}
-                    Some(Kind::Pass) => shown.passes.push(value.to_owned()),
-                    Some(Kind::Line(event)) => shown.lines.push(event.to_owned()),
+                    Some(OwnCookie::Ticket) => {}
+                    Some(OwnCookie::Pass) => shown.passes.push(value.to_owned()),
+                    Some(OwnCookie::Line(event)) => shown.lines.push(event.to_owned()),
                     None => shown.others.push((name.to_owned(), value.to_owned())),
                 }
             }
@@ -96,27 +89,11 @@ impl Shown {
     }
 }
 
-enum Kind<'a> {
-    Ticket,
-    Pass,
-    Line(&'a str),
-}
-
-fn kind_of(name: &str) -> Option<Kind<'_>> {
-    if name == TICKET {
-        Some(Kind::Ticket)
-    } else if name == PASS || name.strip_prefix(PASS).is_some_and(|rest| rest.starts_with('_')) {
-        Some(Kind::Pass)
-    } else {
-        name.strip_prefix(LINE).map(Kind::Line)
-    }
-}
-
 /// The value of a `Cookie` header without our cookies; `None`: nothing is left. Bytes that are no text stay as they are.
 pub(super) fn without_ours(line: &[u8]) -> Option<Vec<u8>> {
     let ours = |pair: &&[u8]| {
         let name = pair.trim_ascii().split(|byte| *byte == b'=').next().unwrap_or_default();
-        std::str::from_utf8(name).is_ok_and(|name| kind_of(name.trim()).is_some())
+        std::str::from_utf8(name).is_ok_and(|name| OwnCookie::read(name.trim()).is_some())
     };
     let kept: Vec<&[u8]> = line.split(|byte| *byte == b';').filter(|pair| !ours(pair)).collect();
     let kept = kept.join(&b';');
@@ -157,12 +134,12 @@ pub(super) struct Writer<'a> {
 impl Writer<'_> {
     /// Sets the ticket, or the seat before it.
     pub(super) fn ticket(&self, token: &str, life: Duration) -> String {
-        self.line(TICKET, token, self.room, Some(life))
+        self.line(TICKET_COOKIE, token, self.room, Some(life))
     }
 
     /// Takes the ticket away.
     pub(super) fn no_ticket(&self) -> String {
-        self.line(TICKET, "", self.room, None)
+        self.line(TICKET_COOKIE, "", self.room, None)
     }
 
     /// Sets the pass.
@@ -177,20 +154,20 @@ impl Writer<'_> {
 
     /// Sets the marker that says "in line".
     pub(super) fn marker(&self, life: Duration) -> String {
-        self.line(&format!("{LINE}{}", self.event), "1", "/", Some(life))
+        self.line(&format!("{LINE_COOKIE}{}", self.event), "1", "/", Some(life))
     }
 
     /// Takes the marker away.
     pub(super) fn no_marker(&self) -> String {
-        self.line(&format!("{LINE}{}", self.event), "", "/", None)
+        self.line(&format!("{LINE_COOKIE}{}", self.event), "", "/", None)
     }
 
     fn pass_name(&self) -> String {
         // With a domain the cookie is seen on other hosts, where other events may be.
         if self.shares_host || self.policy.domain.is_some() {
-            format!("{PASS}_{}", self.event)
+            format!("{PASS_COOKIE}_{}", self.event)
         } else {
-            PASS.to_owned()
+            PASS_COOKIE.to_owned()
         }
     }
 

@@ -22,7 +22,8 @@ use super::front;
 use super::front_desk::FrontDesk;
 use super::limits::Counters;
 use super::names::{
-    ANTEROOM_PASS, ANTEROOM_TICKET, OTHER_PATHS, X_FORWARDED_FOR, X_FORWARDED_HOST, X_FORWARDED_PROTO,
+    ANTEROOM_PASS, ANTEROOM_TICKET, OTHER_PATHS, SHARED_CACHES, X_FORWARDED_FOR, X_FORWARDED_HOST,
+    X_FORWARDED_PROTO,
 };
 use super::origins::{Origin, Origins, Server};
 use super::protected::{Counted, OpenSession, SetPass, Verdict};
@@ -310,7 +311,8 @@ impl<D: FrontDesk> ProxyHttp for Gate<D> {
         if set_pass.fits(navigation, &response.headers) && !response.status.is_informational() {
             response.append_header(header::SET_COOKIE, set_pass.line.as_str())?;
             response.insert_header(header::CACHE_CONTROL, "private, no-store")?;
-            for shared in ["cdn-cache-control", "surrogate-control", "expires"] {
+            response.remove_header(&header::EXPIRES);
+            for shared in &SHARED_CACHES {
                 response.remove_header(shared);
             }
         }

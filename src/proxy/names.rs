@@ -28,6 +28,11 @@ pub(super) static OTHER_METHODS: [HeaderName; 3] = [
 pub(super) static OTHER_PATHS: [HeaderName; 2] =
     [HeaderName::from_static("x-original-url"), HeaderName::from_static("x-rewrite-url")];
 
+/// Caches that many visitors share obey these before `Cache-Control`.
+pub(super) static SHARED_CACHES: [HeaderName; 2] =
+    [HeaderName::from_static("cdn-cache-control"), HeaderName::from_static("surrogate-control")];
+
 pub(super) static X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 pub(super) static X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 pub(super) static X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
+pub(super) static X_ROBOTS_TAG: HeaderName = HeaderName::from_static("x-robots-tag");

@@ -10,7 +10,7 @@ use super::counts::Counts;
 use super::edges::{Edge, Edges};
 use super::gate::{Doorman, Facts};
 use super::line::{Calls, Pilot, Situation, has_opened, past_everybody, told_buckets};
-use super::news::{acknowledge, is_worth, is_worth_revoking, unsettled};
+use super::news::{acknowledge, is_worth, unsettled};
 use super::rows::Rows;
 use super::share::{Want, split};
 use super::table::table;
@@ -195,7 +195,7 @@ impl EventLead {
                     tick.extend.push(*extend);
                 }
             }
-            revoked.extend(report.revoke.iter().copied().filter(|revoke| is_worth_revoking(revoke, pool)));
+            revoked.extend(report.revoke.iter().copied().filter(|revoke| pool.live().would_end(revoke)));
         }
         tick.revoke = revoked.into_iter().collect();
     }
@@ -203,9 +203,12 @@ impl EventLead {
     /// Gives back what was reserved and could not be handed over within a tick, or before a capacity was lowered.
     fn returned(&mut self, scene: &Scene<'_>, edges: &mut Edges, tick: &mut EventTick) {
         let recalled = self.is_recalled(&scene.event.policy);
-        let stale = edges.values_mut().filter_map(|edge| match recalled {
-            true => edge.grants.remove(scene.id).map(|(grant, _)| grant),
-            false => edge.stale_grants(scene.id, scene.boot, TICK),
+        let stale = edges.values_mut().filter_map(|edge| {
+            if recalled {
+                edge.grants.remove(scene.id).map(|(grant, _)| grant)
+            } else {
+                edge.stale_grants(scene.id, scene.boot, TICK)
+            }
         });
         tick.returned.extend(stale.map(|grant| Returned { block: grant.block, slots: grant.slots }));
     }

@@ -184,7 +184,7 @@ impl Pilot {
     fn raise_floor(
         &mut self,
         at: &Situation<'_>,
-        counts: &mut Counts,
+        counts: &Counts,
         settled: Option<BucketStart>,
         watermark: OrderKey,
         wanted: f64,
@@ -298,7 +298,7 @@ fn open_lottery(at: &Situation<'_>) -> Option<BucketStart> {
 }
 
 /// One step of the watermark in the way of the event's ordering.
-fn step(at: &Situation<'_>, counts: &mut Counts, from: OrderKey, wanted: f64, limit: OrderKey) -> Step {
+fn step(at: &Situation<'_>, counts: &Counts, from: OrderKey, wanted: f64, limit: OrderKey) -> Step {
     if wanted <= 0.0 || limit <= from {
         return Step { watermark: from, called: 0.0 };
     }

@@ -2,7 +2,7 @@
 
 use crate::model::exchange::Settled;
 use crate::model::ids::NodeRun;
-use crate::model::ledger::{Event, Extend, Mint, Pool, Revoke, RevokeReason, Settle};
+use crate::model::ledger::{Event, Extend, Mint, Pool, Settle};
 use crate::model::time::FleetTime;
 
 /// What of a settlement the log does not have yet, if anything.
@@ -36,10 +36,4 @@ pub(super) fn is_worth(extend: &Extend, event: &Event, now: FleetTime) -> bool {
     let Some(claim) = pass.claim else { return true };
     let wanted = now.after(policy.session_ttl).min(claim.started.after(policy.session_max));
     wanted > pass.expires.after(policy.session_ttl / 20)
-}
-
-/// Whether revoking would change anything.
-pub(super) fn is_worth_revoking(revoke: &Revoke, pool: &Pool) -> bool {
-    let unused = || pool.live().pass(revoke.id).is_some_and(|pass| pass.claim.is_none());
-    !pool.live().is_consumed(revoke.id) && (revoke.why != RevokeReason::Unpresented || unused())
 }

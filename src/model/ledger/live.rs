@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::command::{Revoke, RevokeReason};
 use super::id_set::IdSet;
 use crate::model::ids::{Coordinates, LogIndex, TicketId, Weight};
 use crate::model::time::FleetTime;
@@ -106,6 +107,13 @@ impl LiveSet {
     #[must_use]
     pub fn has_left(&self, id: TicketId) -> bool {
         self.left.contains(id)
+    }
+
+    /// Whether revoking would end anything: not what is over, and not for want of use what is in use.
+    #[must_use]
+    pub fn would_end(&self, revoke: &Revoke) -> bool {
+        let unused = || self.pass(revoke.id).is_some_and(|pass| pass.claim.is_none());
+        !self.is_consumed(revoke.id) && (revoke.why != RevokeReason::Unpresented || unused())
     }
 
     /// The live passes, in no order.

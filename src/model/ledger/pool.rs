@@ -199,14 +199,10 @@ impl Pool {
 
     pub(super) fn revoke(&mut self, entry: Entry<'_>, revoke: Revoke, changes: &mut Vec<LiveChange>) {
         let Revoke { id, why } = revoke;
-        if self.live.is_consumed(id) {
+        if !self.live.would_end(&revoke) {
             return;
         }
-        let pass = self.live.pass(id).copied();
-        if why == RevokeReason::Unpresented && pass.is_none_or(|pass| pass.claim.is_some()) {
-            return;
-        }
-        if let Some(pass) = pass {
+        if let Some(pass) = self.live.pass(id).copied() {
             self.expiring.remove(&(pass.expires, id));
             self.live_slots -= pass.weight.slots();
             self.end(entry, id, pass.expires, pass.weight);

@@ -4,6 +4,7 @@ mod domain;
 mod effective;
 mod fields;
 mod merge;
+mod own_cookies;
 mod parse;
 mod read;
 #[cfg(test)]
@@ -17,6 +18,7 @@ use serde::{Deserialize, Serialize};
 
 pub use fields::{Fault, Fields};
 pub use merge::{Merged, Submission, Submissions};
+pub use own_cookies::{LINE_COOKIE, OwnCookie, PASS_COOKIE, TICKET_COOKIE};
 pub use read::Reader;
 
 use super::schedule::Schedule;

@@ -1,6 +1,6 @@
 //! What an operator should know about a policy that is not at fault.
 
-use super::{BypassRule, Mode, NameValue, Policy, RouteMatch, SameSite};
+use super::{BypassRule, Mode, NameValue, OwnCookie, Policy, RouteMatch, SameSite};
 use crate::model::route::covers;
 
 impl Policy {
@@ -61,9 +61,8 @@ fn never_holds(rule: &BypassRule, routes: &[RouteMatch]) -> Option<String> {
     }
     let headers = rule.header.iter().filter_map(|header| odd_pair("header", header, is_header_value));
     let cookies = rule.cookie.iter().filter_map(|cookie| {
-        let own = ["wr_ticket", "wr_pass"].contains(&cookie.name.as_str())
-            || ["wr_pass_", "wr_line_"].iter().any(|own| cookie.name.starts_with(own));
-        let kept = own.then(|| format!("the cookie {} is the waiting room's own", cookie.name));
+        let own = OwnCookie::read(&cookie.name);
+        let kept = own.map(|_| format!("the cookie {} is the waiting room's own", cookie.name));
         kept.or_else(|| odd_pair("cookie", cookie, is_cookie_value))
     });
     headers.chain(cookies).next()
