@@ -2,10 +2,10 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, bail, ensure};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
@@ -19,8 +19,8 @@ const LONGEST: usize = 64 * 1024;
 pub(super) struct Load {
     /// Who answers.
     pub(super) target: SocketAddr,
-    /// The requests; each connection sends its share of them in turn.
-    pub(super) requests: Arc<Vec<Vec<u8>>>,
+    /// The requests.
+    pub(super) requests: Arc<Requests>,
     /// Connections.
     pub(super) connections: usize,
     /// How long before it counts.
@@ -29,17 +29,33 @@ pub(super) struct Load {
     pub(super) measured: Duration,
 }
 
+/// Requests that all connections of all measurements send in one turn, so that each is sent as often as any other
+/// however the connections fare.
+#[derive(Debug)]
+pub(super) struct Requests {
+    all: Vec<Vec<u8>>,
+    turn: AtomicUsize,
+}
+
+impl Requests {
+    pub(super) fn new(all: Vec<Vec<u8>>) -> anyhow::Result<Self> {
+        ensure!(!all.is_empty(), "there is nothing to send");
+        Ok(Self { all, turn: AtomicUsize::new(0) })
+    }
+
+    fn next(&self) -> &[u8] {
+        let turn = self.turn.fetch_add(1, Ordering::Relaxed);
+        self.all.get(turn % self.all.len()).map_or(&[], Vec::as_slice)
+    }
+}
+
 /// Answers per second. Any answer but 200 is an error: it would not be the same work.
 pub(super) async fn measure(load: &Load) -> anyhow::Result<f64> {
     let answered = Arc::new(AtomicU64::new(0));
     let mut connections = JoinSet::new();
-    for number in 0..load.connections {
-        let share: Vec<Vec<u8>> =
-            load.requests.iter().skip(number).step_by(load.connections).cloned().collect();
-        if share.is_empty() {
-            bail!("{} connections need as many requests", load.connections);
-        }
-        connections.spawn(ask_again_and_again(load.target, share, Arc::clone(&answered)));
+    for _ in 0..load.connections {
+        let requests = Arc::clone(&load.requests);
+        connections.spawn(ask_again_and_again(load.target, requests, Arc::clone(&answered)));
     }
     let counted = async {
         sleep(load.warm_up).await;
@@ -58,14 +74,14 @@ pub(super) async fn measure(load: &Load) -> anyhow::Result<f64> {
 
 async fn ask_again_and_again(
     target: SocketAddr,
-    requests: Vec<Vec<u8>>,
+    requests: Arc<Requests>,
     answered: Arc<AtomicU64>,
 ) -> anyhow::Result<()> {
     let mut stream = TcpStream::connect(target).await?;
     stream.set_nodelay(true)?;
     let mut buffer = vec![0; LONGEST];
-    for request in requests.iter().cycle() {
-        stream.write_all(request).await?;
+    loop {
+        stream.write_all(requests.next()).await?;
         let length = read_answer(&mut stream, &mut buffer).await?;
         let answer = buffer.get(..length).unwrap_or_default();
         if answer.get(9..12) != Some(b"200") {
@@ -73,7 +89,6 @@ async fn ask_again_and_again(
         }
         answered.fetch_add(1, Ordering::Relaxed);
     }
-    Ok(())
 }
 
 /// Reads one answer whole, and says how long it is.
@@ -114,6 +129,14 @@ mod tests {
     use super::*;
 
     #[test]
+    fn requests_take_turns() {
+        let requests = Requests::new(vec![b"a".to_vec(), b"b".to_vec()]).unwrap();
+        let sent: Vec<&[u8]> = (0..4).map(|_| requests.next()).collect();
+        assert_eq!(sent, [b"a", b"b", b"a", b"b"]);
+        assert!(Requests::new(Vec::new()).is_err());
+    }
+
+    #[test]
     fn lengths_are_known_once_the_head_is_there() {
         assert_eq!(length_of(b"HTTP/1.1 200 OK\r\ncontent-Length: 5\r\n").unwrap(), None);
         let head = b"HTTP/1.1 200 OK\r\ncontent-Length: 5\r\n\r\n";
@@ -126,7 +149,9 @@ mod tests {
         let origin = crate::origin::Origin::start("127.0.0.1:0".parse().unwrap()).await.unwrap();
         let load = |path: &str| Load {
             target: origin.address,
-            requests: Arc::new(vec![format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").into_bytes(); 4]),
+            requests: Arc::new(
+                Requests::new(vec![format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").into_bytes()]).unwrap(),
+            ),
             connections: 4,
             warm_up: Duration::from_millis(20),
             measured: Duration::from_millis(200),

@@ -33,8 +33,9 @@ pub struct BenchArgs {
     /// Connections.
     #[arg(long, default_value_t = 64)]
     pub connections: usize,
-    /// Tickets that poll. One ticket may poll 60 times a minute, so there must be many.
-    #[arg(long, default_value_t = 60_000)]
+    /// Tickets that poll. One ticket may poll 60 times a minute, and all of them are counted in a sketch, so there must be
+    /// many.
+    #[arg(long, default_value_t = 150_000)]
     pub tickets: usize,
     /// Threads of bare Pingora.
     #[arg(long, default_value_t = 2)]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::BenchArgs;
-use super::generator::{Load, measure as rate};
+use super::generator::{Load, Requests, measure as rate};
 
 /// Who is measured, with which requests.
 #[derive(Clone, Debug)]
@@ -16,7 +16,7 @@ pub(super) struct Contest {
     /// Bare Pingora.
     pub(super) bare: SocketAddr,
     /// The requests.
-    pub(super) requests: Arc<Vec<Vec<u8>>>,
+    pub(super) requests: Arc<Requests>,
 }
 
 /// Answers per second, pair by pair.

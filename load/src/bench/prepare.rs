@@ -19,7 +19,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
 use super::BenchArgs;
-use super::generator::read_answer;
+use super::generator::{Requests, read_answer};
 use super::pairs::Contest;
 use crate::subject::{Plan, Subject, binary};
 use crate::wire::{Connection, Site};
@@ -80,8 +80,12 @@ impl Stage {
         wait_for(bare_polls).await?;
         wait_for(bare_proxy).await?;
         Ok(Self {
-            polls: Contest { subject: target, bare: bare_polls, requests: Arc::new(polls) },
-            protected: Contest { subject: target, bare: bare_proxy, requests: Arc::new(requests) },
+            polls: Contest { subject: target, bare: bare_polls, requests: Arc::new(Requests::new(polls)?) },
+            protected: Contest {
+                subject: target,
+                bare: bare_proxy,
+                requests: Arc::new(Requests::new(requests)?),
+            },
             _subject: subject,
             _children: children,
             directory,
