@@ -1,5 +1,7 @@
 //! How a node ends: by a signal, in good order, or because it cannot go on.
 
+use std::future::pending;
+use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -26,6 +28,8 @@ pub(super) struct Ending {
     pub(super) lifecycle: Arc<Lifecycle>,
     pub(super) drained: Drained,
     pub(super) failure: Arc<Failure>,
+    /// Told when nothing is to be waited for.
+    pub(super) over: Sender<()>,
 }
 
 /// Why the node cannot go on, told by whoever finds out first.
@@ -65,7 +69,7 @@ impl Ending {
                 tracing::warn!("the log did not take all in time: slots come back when their passes would end");
                 ShutdownSignal::GracefulTerminate
             }
-            () = self.quit() => ShutdownSignal::FastShutdown,
+            () = self.until_quit() => self.end_at_once().await,
         };
         let in_flight = self.reloader.gate.in_flight();
         tracing::info!(
@@ -75,8 +79,14 @@ impl Ending {
         ending
     }
 
-    async fn quit(&self) {
+    async fn until_quit(&self) {
         while self.signals.next().await != Signal::Quit {}
+    }
+
+    /// Lets the process end without the server: Pingora's own fast way out has been seen to spin for ever.
+    async fn end_at_once(&self) -> ShutdownSignal {
+        let _ = self.over.send(());
+        pending().await
     }
 }
 
@@ -86,12 +96,12 @@ impl ShutdownSignalWatch for Ending {
         loop {
             let signal = tokio::select! {
                 signal = self.signals.next() => signal,
-                () = self.failure.told.notified() => return ShutdownSignal::FastShutdown,
+                () = self.failure.told.notified() => return self.end_at_once().await,
             };
             match signal {
                 Signal::Reload => drop(self.reloader.reload().await),
                 Signal::Drain => return self.drain().await,
-                Signal::Quit => return ShutdownSignal::FastShutdown,
+                Signal::Quit => return self.end_at_once().await,
             }
         }
     }

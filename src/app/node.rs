@@ -3,8 +3,8 @@
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::thread::available_parallelism;
+use std::sync::{Arc, mpsc};
+use std::thread::{self, available_parallelism};
 
 use arc_swap::ArcSwap;
 use async_trait::async_trait;
@@ -256,6 +256,8 @@ impl Node {
         let failure = Arc::new(Failure::default());
         let conf = ServerConf {
             threads: available_parallelism().map_or(1, usize::from),
+            // Requests are short and alike, and connections many: threads that look after their own lose less.
+            work_stealing: false,
             grace_period_seconds: Some(GRACE_S),
             graceful_shutdown_timeout_seconds: Some(1),
             ..ServerConf::default()
@@ -281,7 +283,9 @@ impl Node {
             failure: Arc::clone(&failure),
         };
         server.add_service(background_service("opening", opening));
+        let (over, until_over) = mpsc::channel();
         let ending = Ending {
+            over: over.clone(),
             signals: signals.clone(),
             reloader: Arc::clone(&self.reloader),
             desk: Arc::clone(&self.desk),
@@ -289,7 +293,12 @@ impl Node {
             drained: self.control.drained(),
             failure: Arc::clone(&failure),
         };
-        server.run(RunArgs { shutdown_signal: Box::new(ending) });
+        thread::Builder::new().name("server".to_owned()).spawn(move || {
+            server.run(RunArgs { shutdown_signal: Box::new(ending) });
+            let _ = over.send(());
+        })?;
+        // The server has ended, or there is nothing to wait for.
+        let _ = until_over.recv();
         failure.take().map_or(Ok(()), Err)
     }
 }

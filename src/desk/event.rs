@@ -195,7 +195,8 @@ impl EventDesk {
 
     /// Whether the visitor has left, and the log may not know.
     pub(super) fn is_leaving(&self, id: TicketId) -> bool {
-        self.leavers.load().contains(&id)
+        let leavers = self.leavers.load();
+        !leavers.is_empty() && leavers.contains(&id)
     }
 
     pub(super) fn slots(&self) -> MutexGuard<'_, Slots> {

@@ -1,6 +1,6 @@
 //! The desk's side of the exchange with the leader: reports out, pulses in.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -10,7 +10,6 @@ use crate::model::edge::Link;
 use crate::model::exchange::{EdgeStage, EventPulse, KeySet, Pulse, Report};
 use crate::model::ids::{EventId, LedgerEpoch, LogIndex};
 use crate::model::ledger::{SWEEP, Span};
-use crate::model::policy::Policy;
 use crate::model::presence::tickets_horizon;
 use crate::model::route::RouteTable;
 use crate::model::time::FleetTime;
@@ -96,7 +95,7 @@ impl Desk {
 
     fn take_events(&self, pulses: Vec<EventPulse>, frame: Frame) {
         let known = self.events.load_full();
-        let mut events = HashMap::with_capacity(pulses.len());
+        let mut events = BTreeMap::new();
         let mut rerouted = pulses.len() != known.len();
         for pulse in pulses {
             let before = known.get(&pulse.event);
@@ -153,8 +152,8 @@ impl Desk {
 }
 
 /// The log gives no route to two events, so the order decides nothing; it is one that no start changes.
-fn route_table(events: &HashMap<EventId, Arc<EventDesk>>) -> RouteTable {
-    let policies: BTreeMap<_, Arc<Policy>> =
+fn route_table(events: &BTreeMap<EventId, Arc<EventDesk>>) -> RouteTable {
+    let policies: Vec<_> =
         events.iter().map(|(id, event)| (id, Arc::clone(&event.view().pulse.policy))).collect();
     RouteTable::build(policies.iter().map(|(id, policy)| ((*id).clone(), policy.as_ref())))
 }

@@ -136,7 +136,7 @@ impl Desk {
     /// The policy of an event.
     #[must_use]
     pub fn policy(&self, event: &EventId) -> Option<Arc<Policy>> {
-        Some(Arc::clone(&self.event_desk(event)?.view().pulse.policy))
+        Some(Arc::clone(&self.events.load().get(event)?.view().pulse.policy))
     }
 
     /// An event as adapters look it up.

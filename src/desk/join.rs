@@ -7,12 +7,12 @@ use super::admit::{Admission, Entrance, PATIENCE};
 use super::counts::Place;
 use super::event::{EventDesk, Seated, SeatedTicket, Seating, View};
 use super::express::Door;
+use super::status::Moment;
 use super::{Attendance, Carried, Desk, JoinAnswer, StatusAnswer};
 use crate::model::edge::{Contact, Judgement, Phase, judge};
 use crate::model::ids::{EventId, TicketId};
 use crate::model::order::{KeyBase, OrderKey};
 use crate::model::presence::Window;
-use crate::model::time::FleetTime;
 use crate::model::token::{Seat, Ticket, TokenError};
 
 /// What a visitor showed when joining.
@@ -199,11 +199,10 @@ impl Desk {
 
     fn take_place(&self, event: &EventDesk, id: TicketId, seated: SeatedTicket) -> JoinAnswer {
         let view = event.view();
-        let heard = self.heard.load();
-        let now: FleetTime = heard.link.upper(self.clock.boot());
-        let seen = Window::at(now, view.pulse.policy.heartbeat_ttl);
+        let moment = Moment::of(&self.heard.load().link, self.clock.boot());
+        let seen = Window::at(moment.now, view.pulse.policy.heartbeat_ttl);
         let ticket = Ticket::new(id, view.line(), seated.base, seated.issued, seen, self.run.node);
-        match self.describe_place(event, &view, ticket, now) {
+        match self.describe_place(event, &view, ticket, moment) {
             Some(waiting) => JoinAnswer::Waiting(Box::new(waiting)),
             None => JoinAnswer::Retry(Duration::from_secs(1)),
         }

@@ -20,11 +20,11 @@ mod seen;
 mod status;
 mod watchers;
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use arc_swap::{ArcSwap, ArcSwapOption};
+use arc_swap::{ArcSwap, ArcSwapOption, Guard};
 use once_cell::sync::OnceCell;
 use tokio::sync::{Notify, watch};
 
@@ -49,7 +49,7 @@ pub struct Desk {
     clock: Clock,
     heard: ArcSwap<Heard>,
     keys: ArcSwapOption<Keys>,
-    events: ArcSwap<HashMap<EventId, Arc<EventDesk>>>,
+    events: ArcSwap<BTreeMap<EventId, Arc<EventDesk>>>,
     routes: ArcSwap<RouteTable>,
     next_report: AtomicU64,
     next_ticket: AtomicU64,
@@ -122,8 +122,8 @@ impl Desk {
 
     /// The routes of all events.
     #[must_use]
-    pub fn routes(&self) -> Arc<RouteTable> {
-        self.routes.load_full()
+    pub fn routes(&self) -> Guard<Arc<RouteTable>> {
+        self.routes.load()
     }
 
     /// The ids of all events.
@@ -141,7 +141,7 @@ impl Desk {
     /// Whether any pulse was taken: before the first one it is not known which events there are.
     #[must_use]
     pub fn has_heard(&self) -> bool {
-        self.heard.load().link.silence(self.clock.boot()).is_some()
+        self.heard.load().link.newest().is_some()
     }
 
     /// How well the leader is heard.

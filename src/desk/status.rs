@@ -8,23 +8,40 @@ use super::counts::Place;
 use super::event::{EventDesk, SeatedTicket, Seating, View};
 use super::join::undrawn;
 use super::{Attendance, Desk, StatusAnswer, Turn, Waiting};
-use crate::model::edge::{Contact, Ending, Holding, Judgement, Phase, TurnClock, judge, turn};
+use crate::model::edge::{Contact, Ending, Holding, Judgement, Link, Phase, TurnClock, judge, turn};
 use crate::model::estimate::{FRONT_POLL, Outlook, Shown, Standing, estimate, poll_after};
 use crate::model::ids::EventId;
 use crate::model::order::{KeyBase, OrderKey};
 use crate::model::presence::Window;
-use crate::model::time::FleetTime;
+use crate::model::time::{BootTime, FleetTime};
 use crate::model::token::{Ticket, TokenError};
+
+/// When a request is answered, read once: clocks cost as much as signatures.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Moment {
+    /// The latest that fleet time can be.
+    pub(super) now: FleetTime,
+    /// How well the leader is heard.
+    pub(super) contact: Contact,
+}
+
+impl Moment {
+    pub(super) fn of(link: &Link, boot: BootTime) -> Self {
+        Self { now: link.upper(boot), contact: link.contact(boot) }
+    }
+}
 
 impl Desk {
     /// What a ticket comes to now. This is the heartbeat: a waiting ticket comes back newly signed.
     pub async fn status(&self, event: &EventId, token: &str, attendance: Attendance) -> StatusAnswer {
-        let Some(event) = self.event_desk(event) else {
+        // Every poll comes here: a reference that all count is a place where threads meet.
+        let events = self.events.load();
+        let Some(event) = events.get(event) else {
             return StatusAnswer::Unavailable(Duration::from_secs(1));
         };
         event.tallies.polls.fetch_add(1, Ordering::Relaxed);
-        match self.read_ticket(&event, token) {
-            Ok(ticket) => self.attend(&event, ticket, attendance).await,
+        match self.read_ticket(event, token) {
+            Ok(ticket) => self.attend(event, ticket, attendance).await,
             Err(answer) => answer,
         }
     }
@@ -47,14 +64,16 @@ impl Desk {
     }
 
     async fn heed(&self, event: &EventDesk, ticket: Ticket, attendance: Attendance) -> StatusAnswer {
-        let heard = self.heard.load_full();
-        let boot = self.clock.boot();
-        let (contact, now) = (heard.link.contact(boot), heard.link.upper(boot));
         let view = event.view();
-        let judgement = if event.is_leaving(ticket.id) {
-            Judgement::Ended(Ending::Left)
-        } else {
-            judge(&ticket, &view.scene(&heard.spans, contact, now))
+        let (moment, judgement) = {
+            let heard = self.heard.load();
+            let moment = Moment::of(&heard.link, self.clock.boot());
+            let judgement = if event.is_leaving(ticket.id) {
+                Judgement::Ended(Ending::Left)
+            } else {
+                judge(&ticket, &view.scene(&heard.spans, moment.contact, moment.now))
+            };
+            (moment, judgement)
         };
         match judgement {
             Judgement::Ended(ending) => StatusAnswer::Ended(ending),
@@ -64,11 +83,11 @@ impl Desk {
             },
             Judgement::Called => {
                 drop(view);
-                self.serve_called(event, ticket, attendance, now).await
+                self.serve_called(event, ticket, attendance, moment).await
             }
-            Judgement::Unkeyed => self.key_late(event, &view, ticket, now),
+            Judgement::Unkeyed => self.key_late(event, &view, ticket, moment),
             Judgement::Waiting(standing, key) => {
-                self.answer(self.describe_waiting(event, &view, ticket, (standing, key), now))
+                self.answer(self.describe_waiting(event, &view, ticket, (standing, key), moment))
             }
         }
     }
@@ -93,7 +112,7 @@ impl Desk {
     }
 
     /// Keys a ticket that could not be keyed at its join: for the order of the line that is its arrival.
-    fn key_late(&self, event: &EventDesk, view: &View, mut ticket: Ticket, now: FleetTime) -> StatusAnswer {
+    fn key_late(&self, event: &EventDesk, view: &View, mut ticket: Ticket, moment: Moment) -> StatusAnswer {
         let base = self.key_now(event, view);
         if base == KeyBase::Unkeyed {
             event.want_bucket(Some(self.clock.boot()));
@@ -102,7 +121,7 @@ impl Desk {
         } else {
             event.want_bucket(None);
             // Two tabs may ask at once: the first key counts.
-            let keyed = SeatedTicket { base, issued: ticket.issued, seen: now };
+            let keyed = SeatedTicket { base, issued: ticket.issued, seen: moment.now };
             ticket.base = match event.seat(ticket.id, keyed, self.clock.boot()) {
                 Seating::Taken(known) => known.base,
                 Seating::New(new) => {
@@ -111,7 +130,7 @@ impl Desk {
                 }
             };
         }
-        self.answer(self.describe_place(event, view, ticket, now))
+        self.answer(self.describe_place(event, view, ticket, moment))
     }
 
     async fn serve_called(
@@ -119,13 +138,14 @@ impl Desk {
         event: &EventDesk,
         mut ticket: Ticket,
         attendance: Attendance,
-        now: FleetTime,
+        moment: Moment,
     ) -> StatusAnswer {
         let view = event.view();
         let boot = self.clock.boot();
+        let now = moment.now;
         let policy = &view.pulse.policy;
         let pass_claim = policy.pass_claim;
-        let stands = self.contact() != Contact::Fresh || !view.admits(now) || view.pulse.slots_free == 0;
+        let stands = moment.contact != Contact::Fresh || !view.admits(now) || view.pulse.slots_free == 0;
         let clock = if stands { TurnClock::Stands } else { TurnClock::Runs };
         let holding = match attendance {
             Attendance::Asking => Holding::Asks,
@@ -152,7 +172,7 @@ impl Desk {
         {
             return StatusAnswer::Admitted(pass);
         }
-        let described = self.describe_called(event, &view, ticket, now);
+        let described = self.describe_called(event, &view, ticket, moment);
         self.answer(described.map(|waiting| Waiting { turn: Some(Turn { claim_by }), ..waiting }))
     }
 
@@ -162,16 +182,16 @@ impl Desk {
         event: &EventDesk,
         view: &View,
         ticket: Ticket,
-        now: FleetTime,
+        moment: Moment,
     ) -> Option<Waiting> {
         let heard = self.heard.load();
-        let scene = view.scene(&heard.spans, heard.link.contact(self.clock.boot()), now);
+        let scene = view.scene(&heard.spans, moment.contact, moment.now);
         match judge(&ticket, &scene) {
-            Judgement::Called => self.describe_called(event, view, ticket, now),
+            Judgement::Called => self.describe_called(event, view, ticket, moment),
             Judgement::Waiting(standing, key) => {
-                self.describe_waiting(event, view, ticket, (standing, key), now)
+                self.describe_waiting(event, view, ticket, (standing, key), moment)
             }
-            _ => self.describe(view, event, ticket, Standing::Unkeyed, now),
+            _ => self.describe(view, event, ticket, Standing::Unkeyed, moment),
         }
     }
 
@@ -182,13 +202,13 @@ impl Desk {
         view: &View,
         ticket: Ticket,
         (standing, key): (Standing, Option<OrderKey>),
-        now: FleetTime,
+        moment: Moment,
     ) -> Option<Waiting> {
         let place = key.map(Place::of_key).or_else(|| undrawn(ticket.id, ticket.base));
         if let Some(place) = place {
             event.counts.load().heartbeat(ticket.id, place);
         }
-        self.describe(view, event, ticket, standing, now)
+        self.describe(view, event, ticket, standing, moment)
     }
 
     fn describe_called(
@@ -196,10 +216,10 @@ impl Desk {
         event: &EventDesk,
         view: &View,
         ticket: Ticket,
-        now: FleetTime,
+        moment: Moment,
     ) -> Option<Waiting> {
-        let claim_by = now.after(view.pulse.policy.claim_hold);
-        let waiting = self.describe(view, event, ticket, Standing::Called, now)?;
+        let claim_by = moment.now.after(view.pulse.policy.claim_hold);
+        let waiting = self.describe(view, event, ticket, Standing::Called, moment)?;
         Some(Waiting { turn: Some(Turn { claim_by }), ..waiting })
     }
 
@@ -209,11 +229,12 @@ impl Desk {
         event: &EventDesk,
         mut ticket: Ticket,
         standing: Standing,
-        now: FleetTime,
+        moment: Moment,
     ) -> Option<Waiting> {
         let pulse = &view.pulse;
         let policy = &pulse.policy;
-        let phase = view.phase(self.contact(), now);
+        let Moment { now, contact } = moment;
+        let phase = view.phase(contact, now);
         let moves = view.admits(now) && phase == Phase::Queueing;
         let outlook = Outlook {
             table: &pulse.table,

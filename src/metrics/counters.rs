@@ -7,7 +7,7 @@ use crate::model::edge::Ending;
 
 /// The counters of one event, resolved once, so that counting takes no lock.
 #[derive(Clone, Debug)]
-pub struct EventCounters {
+pub(super) struct EventCounters {
     requests: Vec<IntCounter>,
     ended: Vec<IntCounter>,
     /// Requests that the origin did not answer.
@@ -31,17 +31,17 @@ impl EventCounters {
     }
 
     /// Counts a request.
-    pub fn request(&self, outcome: RequestOutcome) {
+    pub(super) fn request(&self, outcome: RequestOutcome) {
         count(&self.requests, outcome as usize);
     }
 
     /// Counts a ticket that was answered with 410.
-    pub fn ended(&self, reason: Ending) {
+    pub(super) fn ended(&self, reason: Ending) {
         count(&self.ended, reason as usize);
     }
 
     /// Counts a request that the origin did not answer.
-    pub fn origin_failed(&self) {
+    pub(super) fn origin_failed(&self) {
         self.origin_failures.inc();
     }
 }

@@ -9,7 +9,7 @@ mod scrape;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
@@ -18,7 +18,7 @@ use prometheus::{
     Encoder, Gauge, GaugeVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry, TextEncoder,
 };
 
-pub use counters::EventCounters;
+use counters::EventCounters;
 pub use labels::{RequestOutcome, StrayOutcome};
 pub use scrape::{EventReading, NodeReading};
 
@@ -35,7 +35,7 @@ pub struct Metrics {
     strays: Vec<IntCounter>,
     reload_successful: IntGauge,
     reload_time: Gauge,
-    events: ArcSwap<HashMap<EventId, Arc<EventCounters>>>,
+    events: ArcSwap<BTreeMap<EventId, Arc<EventCounters>>>,
     read: Mutex<scrape::Read>,
 }
 
@@ -98,20 +98,33 @@ impl Metrics {
         Ok(Arc::new(metrics))
     }
 
-    /// The counters of an event.
-    #[must_use]
-    pub fn event(&self, event: &EventId) -> Arc<EventCounters> {
+    /// Counts a request of an event.
+    pub fn request(&self, event: &EventId, outcome: RequestOutcome) {
+        self.with(event, |counters| counters.request(outcome));
+    }
+
+    /// Counts a ticket of an event that was answered with 410.
+    pub fn ended(&self, event: &EventId, reason: Ending) {
+        self.with(event, |counters| counters.ended(reason));
+    }
+
+    /// Counts a request of an event that the origin did not answer.
+    pub fn origin_failed(&self, event: &EventId) {
+        self.with(event, EventCounters::origin_failed);
+    }
+
+    fn with(&self, event: &EventId, count: impl Fn(&EventCounters)) {
         if let Some(counters) = self.events.load().get(event) {
-            return Arc::clone(counters);
+            return count(counters);
         }
         let made = EventCounters::new(event.as_str(), &self.requests, &self.ended, &self.origin_failures);
         let made = Arc::new(made);
+        count(&made);
         self.events.rcu(|events| {
-            let mut events = HashMap::clone(events);
+            let mut events = BTreeMap::clone(events);
             events.insert(event.clone(), Arc::clone(&made));
             events
         });
-        made
     }
 
     /// Counts a request that belongs to no event.
@@ -148,7 +161,7 @@ impl Metrics {
     /// Drops the counters of an event that is gone.
     fn forget(&self, gone: &EventId) {
         self.events.rcu(|events| {
-            let mut events = HashMap::clone(events);
+            let mut events = BTreeMap::clone(events);
             events.remove(gone);
             events
         });

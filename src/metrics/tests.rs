@@ -40,10 +40,10 @@ fn shows(text: &str, line: &str) {
 #[test]
 fn a_scrape_shows_what_was_read_and_what_was_counted() {
     let metrics = Metrics::new().unwrap();
-    let tour = metrics.event(&"tour".parse().unwrap());
-    tour.request(RequestOutcome::Redirected);
-    tour.request(RequestOutcome::Redirected);
-    tour.ended(Ending::TooOld);
+    let tour = "tour".parse().unwrap();
+    metrics.request(&tour, RequestOutcome::Redirected);
+    metrics.request(&tour, RequestOutcome::Redirected);
+    metrics.ended(&tour, Ending::TooOld);
     metrics.stray(StrayOutcome::NotFound);
     metrics.configured(FleetTime(1_500));
     let text = metrics.render(&node(), &[event("tour", 5)]).unwrap();
@@ -76,7 +76,7 @@ fn a_scrape_shows_what_was_read_and_what_was_counted() {
 #[test]
 fn an_event_that_is_gone_leaves_no_series() {
     let metrics = Metrics::new().unwrap();
-    metrics.event(&"tour".parse().unwrap()).origin_failed();
+    metrics.origin_failed(&"tour".parse().unwrap());
     assert!(metrics.render(&node(), &[event("tour", 5)]).unwrap().contains("tour"));
     let text = metrics.render(&node(), &[]).unwrap();
     assert!(!text.contains("tour"), "{text}");
@@ -94,7 +94,7 @@ fn totals_that_began_again_begin_again() {
 #[test]
 fn every_name_and_every_value_of_a_label_is_documented() {
     let metrics = Metrics::new().unwrap();
-    let _ = metrics.event(&"tour".parse().unwrap());
+    metrics.origin_failed(&"tour".parse().unwrap());
     let text = metrics.render(&node(), &[event("tour", 5)]).unwrap();
     let documented = include_str!("../../docs/operating.md");
     for line in text.lines().filter_map(|line| line.strip_prefix("# TYPE ")) {

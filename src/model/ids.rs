@@ -143,14 +143,13 @@ impl TicketId {
 /// The short public name of a ticket, as pages and the operator's API show it: `node-generation-sequence` in base 36.
 impl fmt::Display for TicketId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let parts = [u64::from(self.node), u64::from(self.generation), self.sequence];
-        for (at, part) in parts.into_iter().enumerate() {
-            if at > 0 {
-                f.write_str("-")?;
-            }
-            f.write_str(&base36(part))?;
-        }
-        Ok(())
+        let mut name = String::with_capacity(32);
+        push_base36(&mut name, u64::from(self.node));
+        name.push('-');
+        push_base36(&mut name, u64::from(self.generation));
+        name.push('-');
+        push_base36(&mut name, self.sequence);
+        f.write_str(&name)
     }
 }
 
@@ -178,16 +177,19 @@ impl FromStr for TicketId {
     }
 }
 
-fn base36(mut number: u64) -> String {
-    let mut digits = Vec::new();
-    loop {
-        let digit = u32::try_from(number % 36).unwrap_or_default();
-        digits.extend(char::from_digit(digit, 36));
+fn push_base36(text: &mut String, mut number: u64) {
+    // Thirteen digits spell every number of 64 bits.
+    let mut digits = ['0'; 13];
+    let mut first = digits.len();
+    for (at, digit) in digits.iter_mut().enumerate().rev() {
+        *digit = u32::try_from(number % 36).ok().and_then(|digit| char::from_digit(digit, 36)).unwrap_or('0');
+        first = at;
         number /= 36;
         if number == 0 {
-            return digits.into_iter().rev().collect();
+            break;
         }
     }
+    text.extend(digits.iter().skip(first));
 }
 
 /// A block of slots reserved by one entry of the log.

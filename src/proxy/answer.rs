@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderName, HeaderValue, StatusCode, header};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use pingora::http::ResponseHeader;
 use pingora_proxy::Session;
 use serde::Serialize;
@@ -22,31 +22,37 @@ static NOSNIFF: HeaderValue = HeaderValue::from_static("nosniff");
 
 static NOINDEX: HeaderValue = HeaderValue::from_static("noindex");
 
-/// What every answer says that is one visitor's own.
-static PRIVATE: [(HeaderName, HeaderValue); 2] = [
-    (header::CACHE_CONTROL, HeaderValue::from_static("private, no-store")),
-    (header::VARY, HeaderValue::from_static("Accept, Cookie")),
-];
+static PRIVATE: HeaderValue = HeaderValue::from_static("private, no-store");
+
+static BY_ACCEPT_AND_COOKIE: HeaderValue = HeaderValue::from_static("Accept, Cookie");
+
+/// Room for the headers of most answers and those that Pingora adds.
+const USUAL_HEADERS: usize = 12;
 
 /// A response, ready to be sent.
 #[derive(Debug)]
 pub(super) struct Answer {
     status: StatusCode,
-    /// Headers whose values are known to the compiler.
-    fixed: Vec<(HeaderName, HeaderValue)>,
-    /// Headers whose values are made for this answer.
-    made: Vec<(HeaderName, String)>,
+    headers: HeaderMap,
     body: Bytes,
 }
 
 impl Answer {
+    /// An answer that is one visitor's own.
     fn new(status: StatusCode, media_type: Option<&'static str>, body: Bytes) -> Self {
-        let mut fixed = Vec::with_capacity(8);
-        fixed.extend_from_slice(&PRIVATE);
-        fixed.push((X_ROBOTS_TAG.clone(), NOINDEX.clone()));
-        fixed.push((header::X_CONTENT_TYPE_OPTIONS, NOSNIFF.clone()));
-        fixed.extend(media_type.map(|name| (header::CONTENT_TYPE, HeaderValue::from_static(name))));
-        Self { status, fixed, made: Vec::new(), body }
+        Self::bare(status, media_type, body)
+            .with(header::CACHE_CONTROL, PRIVATE.clone())
+            .with(header::VARY, BY_ACCEPT_AND_COOKIE.clone())
+    }
+
+    fn bare(status: StatusCode, media_type: Option<&'static str>, body: Bytes) -> Self {
+        let answer = Self { status, headers: HeaderMap::with_capacity(USUAL_HEADERS), body }
+            .with(X_ROBOTS_TAG.clone(), NOINDEX.clone())
+            .with(header::X_CONTENT_TYPE_OPTIONS, NOSNIFF.clone());
+        match media_type {
+            Some(name) => answer.with(header::CONTENT_TYPE, HeaderValue::from_static(name)),
+            None => answer,
+        }
     }
 
     /// JSON.
@@ -70,18 +76,14 @@ impl Answer {
 
     /// A page.
     pub(super) fn page(status: StatusCode, html: String) -> Self {
-        let mut answer = Self::new(status, Some("text/html; charset=utf-8"), html.into());
-        let policy = HeaderValue::from_static(CONTENT_SECURITY_POLICY);
-        answer.fixed.push((header::CONTENT_SECURITY_POLICY, policy));
-        answer.fixed.push((header::REFERRER_POLICY, HeaderValue::from_static("same-origin")));
-        answer
+        Self::new(status, Some("text/html; charset=utf-8"), html.into())
+            .with(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(CONTENT_SECURITY_POLICY))
+            .with(header::REFERRER_POLICY, HeaderValue::from_static("same-origin"))
     }
 
     /// A redirection: 302 keeps a lost place findable by the back button, 303 turns a form into a page.
     pub(super) fn redirect(status: StatusCode, location: String) -> Self {
-        let mut answer = Self::new(status, None, Bytes::new());
-        answer.made.push((header::LOCATION, location));
-        answer
+        Self::new(status, None, Bytes::new()).header(header::LOCATION, location)
     }
 
     /// Nothing to say.
@@ -92,34 +94,33 @@ impl Answer {
     /// A file whose address changes with its content.
     pub(super) fn asset(asset: Asset) -> Self {
         let content = Bytes::from_static(asset.content.as_bytes());
-        Self {
-            status: StatusCode::OK,
-            fixed: vec![
-                (header::CONTENT_TYPE, HeaderValue::from_static(asset.media_type)),
-                (header::CACHE_CONTROL, HeaderValue::from_static("public, max-age=31536000, immutable")),
-                (header::X_CONTENT_TYPE_OPTIONS, NOSNIFF.clone()),
-                (X_ROBOTS_TAG.clone(), NOINDEX.clone()),
-            ],
-            made: Vec::new(),
-            body: content,
-        }
+        Self::bare(StatusCode::OK, Some(asset.media_type), content)
+            .with(header::CACHE_CONTROL, HeaderValue::from_static("public, max-age=31536000, immutable"))
     }
 
     /// With a `Set-Cookie` line.
-    pub(super) fn cookie(mut self, line: String) -> Self {
-        self.made.push((header::SET_COOKIE, line));
-        self
+    pub(super) fn cookie(self, line: String) -> Self {
+        self.header(header::SET_COOKIE, line)
     }
 
     /// With `Set-Cookie` lines.
-    pub(super) fn cookies(mut self, lines: impl IntoIterator<Item = String>) -> Self {
-        self.made.extend(lines.into_iter().map(|line| (header::SET_COOKIE, line)));
-        self
+    pub(super) fn cookies(self, lines: impl IntoIterator<Item = String>) -> Self {
+        lines.into_iter().fold(self, Self::cookie)
     }
 
-    /// With a header.
-    pub(super) fn header(mut self, name: HeaderName, value: impl Into<String>) -> Self {
-        self.made.push((name, value.into()));
+    /// With a header; one that cannot be written is left out.
+    pub(super) fn header(self, name: HeaderName, value: impl Into<String>) -> Self {
+        match HeaderValue::try_from(value.into()) {
+            Ok(value) => self.with(name, value),
+            Err(error) => {
+                tracing::error!(%name, %error, "a header of an answer cannot be written and is left out");
+                self
+            }
+        }
+    }
+
+    fn with(mut self, name: HeaderName, value: HeaderValue) -> Self {
+        self.headers.append(name, value);
         self
     }
 
@@ -130,23 +131,16 @@ impl Answer {
     }
 
     /// Sends the answer in place of the origin's.
-    pub(super) async fn send(self, session: &mut Session) -> pingora::Result<()> {
-        // One more for the length, and two that Pingora adds.
-        let expected = self.fixed.len() + self.made.len() + 3;
-        let mut head = ResponseHeader::build_no_case(self.status, Some(expected))?;
-        for (name, value) in self.fixed {
-            head.append_header(name, value)?;
-        }
-        for (name, value) in self.made {
-            head.append_header(name, value)?;
-        }
+    pub(super) async fn send(mut self, session: &mut Session) -> pingora::Result<()> {
         let bodiless = self.status == StatusCode::NO_CONTENT;
         if !bodiless {
-            head.set_content_length(self.body.len())?;
+            self.headers.insert(header::CONTENT_LENGTH, self.body.len().into());
         }
+        let (mut head, ()) = http::Response::new(()).into_parts();
+        (head.status, head.headers) = (self.status, self.headers);
         drain(session).await;
         let only_head = session.req_header().method == http::Method::HEAD || bodiless;
-        session.write_response_header(Box::new(head), only_head).await?;
+        session.write_response_header(Box::new(ResponseHeader::from(head)), only_head).await?;
         if !only_head {
             session.write_response_body(Some(self.body), true).await?;
         }

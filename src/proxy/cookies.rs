@@ -178,9 +178,10 @@ impl Writer<'_> {
             // Browsers drop `None` without `Secure`.
             (SameSite::Lax, _) | (SameSite::None, Transport::Plain) => "Lax",
         };
-        let seconds = life.map_or(0, |life| life.as_secs());
-        let mut line =
-            format!("{name}={value}; Path={path}; Max-Age={seconds}; HttpOnly; SameSite={same_site}");
+        let seconds = life.map_or(0, |life| life.as_secs()).to_string();
+        let parts =
+            [name, "=", value, "; Path=", path, "; Max-Age=", &seconds, "; HttpOnly; SameSite=", same_site];
+        let mut line = parts.concat();
         if let Some(domain) = &self.policy.domain {
             line.push_str("; Domain=");
             line.push_str(domain);

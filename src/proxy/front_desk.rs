@@ -3,6 +3,8 @@
 use std::future::Future;
 use std::sync::Arc;
 
+use arc_swap::Guard;
+
 use crate::desk::{
     Activity, Attendance, Carried, Desk, ExpressAnswer, ExpressKind, JoinAnswer, PassAnswer, StatusAnswer,
 };
@@ -14,7 +16,7 @@ use crate::model::time::FleetTime;
 /// The visitor's side of the desk. Every call ends within a few seconds but [`FrontDesk::pass_ended`].
 pub trait FrontDesk: Send + Sync + 'static {
     /// The routes of all events; `None`: this node has not heard yet which events there are.
-    fn routes(&self) -> Option<Arc<RouteTable>>;
+    fn routes(&self) -> Option<Guard<Arc<RouteTable>>>;
 
     /// The policy of an event; `None`: there is no such event.
     fn policy(&self, event: &EventId) -> Option<Arc<Policy>>;
@@ -66,7 +68,7 @@ pub trait FrontDesk: Send + Sync + 'static {
 }
 
 impl FrontDesk for Desk {
-    fn routes(&self) -> Option<Arc<RouteTable>> {
+    fn routes(&self) -> Option<Guard<Arc<RouteTable>>> {
         self.has_heard().then(|| Self::routes(self))
     }
 

@@ -1,7 +1,6 @@
 //! Pingora's hooks.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -47,7 +46,7 @@ pub struct Gate<D> {
     pub(super) desk: Arc<D>,
     pub(super) counters: Arc<Counters>,
     pub(super) metrics: Arc<Metrics>,
-    in_flight: Arc<AtomicUsize>,
+    flights: Arc<Flights>,
     clock: Clock,
     setup: Arc<ArcSwap<Setup>>,
 }
@@ -58,28 +57,16 @@ impl<D> Clone for Gate<D> {
             desk: Arc::clone(&self.desk),
             counters: Arc::clone(&self.counters),
             metrics: Arc::clone(&self.metrics),
-            in_flight: Arc::clone(&self.in_flight),
+            flights: Arc::clone(&self.flights),
             clock: self.clock,
             setup: Arc::clone(&self.setup),
         }
     }
 }
 
-/// One request under way.
-struct Flight(Arc<AtomicUsize>);
-
-impl Flight {
-    fn begin(all: &Arc<AtomicUsize>) -> Self {
-        all.fetch_add(1, Ordering::Relaxed);
-        Self(Arc::clone(all))
-    }
-}
-
-impl Drop for Flight {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
+/// Every request under way holds what is inside, which counts them.
+#[derive(Default)]
+struct Flights(Arc<()>);
 
 /// What a reload replaces as a whole.
 pub(super) struct Setup {
@@ -99,7 +86,7 @@ pub struct Passage {
     session: Option<OpenSession>,
     counted: Option<Counted>,
     /// Counts the request while it is under way.
-    _flight: Option<Flight>,
+    _flight: Option<Arc<()>>,
     /// Ends the connection when the pass of an upgraded one ends; stops with the request.
     _watch: Option<front::Watch>,
 }
@@ -124,8 +111,8 @@ impl<D: FrontDesk> Gate<D> {
         clock: Clock,
     ) -> anyhow::Result<Self> {
         let setup = Arc::new(ArcSwap::from_pointee(Setup::new(settings)?));
-        let (counters, in_flight) = (Arc::new(Counters::new()), Arc::default());
-        Ok(Self { desk, counters, metrics, in_flight, clock, setup })
+        let (counters, flights) = (Arc::new(Counters::new()), Arc::default());
+        Ok(Self { desk, counters, metrics, flights, clock, setup })
     }
 
     /// Goes on with other settings; requests under way end by the old ones. Resolves names, so it may take a moment.
@@ -142,7 +129,7 @@ impl<D: FrontDesk> Gate<D> {
     /// How many requests are under way, open WebSockets among them.
     #[must_use]
     pub fn in_flight(&self) -> usize {
-        self.in_flight.load(Ordering::Relaxed)
+        Arc::strong_count(&self.flights.0).saturating_sub(1)
     }
 
     /// Resolves and probes origins, for ever.
@@ -159,7 +146,7 @@ impl<D: FrontDesk> Gate<D> {
 
     fn count(&self, counted: &Counted) {
         match counted {
-            Counted::Event(event, outcome) => self.metrics.event(event).request(*outcome),
+            Counted::Event(event, outcome) => self.metrics.request(event, *outcome),
             Counted::Stray(outcome) => self.metrics.stray(*outcome),
         }
     }
@@ -182,7 +169,7 @@ impl<D: FrontDesk> ProxyHttp for Gate<D> {
     type CTX = Passage;
 
     fn new_ctx(&self) -> Passage {
-        Passage { _flight: Some(Flight::begin(&self.in_flight)), ..Passage::default() }
+        Passage { _flight: Some(Arc::clone(&self.flights.0)), ..Passage::default() }
     }
 
     /// None: Pingora's own would look at every response for a compression that nobody asks for.
@@ -203,7 +190,7 @@ impl<D: FrontDesk> ProxyHttp for Gate<D> {
     }
 
     async fn request_filter(&self, session: &mut Session, passage: &mut Passage) -> pingora::Result<bool> {
-        let setup = self.setup.load_full();
+        let setup = self.setup.load();
         let asked = match Asked::read(session, &setup.settings.trusted_proxies) {
             Ok(asked) => Box::new(asked),
             Err(refused) => return self.refuse(session, refused).await,
@@ -344,7 +331,7 @@ impl<D: FrontDesk> ProxyHttp for Gate<D> {
             _ => StatusCode::INTERNAL_SERVER_ERROR,
         };
         if let Some(Counted::Event(event, _)) = &passage.counted {
-            self.metrics.event(event).origin_failed();
+            self.metrics.origin_failed(event);
         }
         if session.response_written().is_none() {
             session.set_keepalive(None);

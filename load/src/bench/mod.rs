@@ -30,8 +30,8 @@ pub struct BenchArgs {
     /// How long each half of a pair is measured, in seconds.
     #[arg(long, default_value_t = 4.0)]
     pub seconds: f64,
-    /// Connections.
-    #[arg(long, default_value_t = 64)]
+    /// Connections. A waiting room has many; its threads keep to their own, and few would be shared out unevenly.
+    #[arg(long, default_value_t = 256)]
     pub connections: usize,
     /// Tickets that poll. One ticket may poll 60 times a minute, and all of them are counted in a sketch, so there must be
     /// many.

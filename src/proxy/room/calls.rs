@@ -117,7 +117,7 @@ impl<D: FrontDesk> Gate<D> {
                 Answer::json(StatusCode::OK, &shape::admitted(&pass)).cookies(cookies)
             }
             StatusAnswer::Ended(reason) => {
-                self.metrics.event(&visit.event).ended(reason);
+                self.metrics.ended(&visit.event, reason);
                 gone(visit, reason)
             }
             StatusAnswer::Invalid => self.invalid(visit),

@@ -7,6 +7,7 @@ mod shape;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use arc_swap::Guard;
 use http::{Method, StatusCode, header};
 use pingora_proxy::Session;
 use serde_json::json;
@@ -37,7 +38,7 @@ struct Visit<'a> {
     policy: Arc<Policy>,
     /// The event's path in the waiting room.
     room: String,
-    routes: Arc<RouteTable>,
+    routes: Guard<Arc<RouteTable>>,
     /// See [`Visit::to`].
     to: OnceLock<String>,
     /// The ticket or seat that counts, of those shown.
@@ -77,7 +78,7 @@ impl<D: FrontDesk> Gate<D> {
         let visit = Visit {
             asked,
             setup,
-            room: format!("{public}/{event}"),
+            room: [public, "/", event.as_str()].concat(),
             routes,
             to: OnceLock::new(),
             ticket: self.best_ticket(asked, &event),

@@ -43,7 +43,7 @@ impl<D: FrontDesk> Gate<D> {
             // Whoever was in, or has left, and comes back, begins anew.
             StatusAnswer::Ended(Ending::Used | Ending::Left) => self.join_at_page(visit, shown).await,
             StatusAnswer::Ended(reason) => {
-                self.metrics.event(&visit.event).ended(reason);
+                self.metrics.ended(&visit.event, reason);
                 ended_page(visit, reason)
             }
             StatusAnswer::Invalid if self.desk.carried(&visit.event, shown) != Carried::Nothing => {

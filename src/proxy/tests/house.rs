@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use arc_swap::Guard;
 use async_trait::async_trait;
 use pingora::server::configuration::ServerConf;
 use pingora::server::{RunArgs, Server, ShutdownSignal, ShutdownSignalWatch};
@@ -103,9 +104,9 @@ impl Script {
 }
 
 impl FrontDesk for Script {
-    fn routes(&self) -> Option<Arc<RouteTable>> {
+    fn routes(&self) -> Option<Guard<Arc<RouteTable>>> {
         let policy = self.read_policy();
-        (!self.deaf).then(|| Arc::new(RouteTable::build([(Self::event(), &policy)])))
+        (!self.deaf).then(|| Guard::from_inner(Arc::new(RouteTable::build([(Self::event(), &policy)]))))
     }
 
     fn policy(&self, event: &EventId) -> Option<Arc<Policy>> {
