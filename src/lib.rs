@@ -21,5 +21,6 @@ pub mod lifecycle;
 pub mod metrics;
 pub mod model;
 pub mod page;
+pub mod peer;
 pub mod proxy;
 pub mod simulation;
