@@ -27,6 +27,7 @@ impl Settings {
             origins,
             events,
             limits,
+            cluster,
         } = self;
         let named = |pairs: &[(&'static str, bool)]| {
             pairs.iter().filter(|(_, differs)| *differs).map(|(name, _)| *name).collect()
@@ -40,6 +41,7 @@ impl Settings {
                 ("admin.token_file", admin.token_file != new.admin.token_file),
                 ("metrics.address", metrics.address != new.metrics.address),
                 ("public_path", *public_path != new.public_path),
+                ("cluster", *cluster != new.cluster),
             ]),
             reloadable: named(&[
                 ("trusted_proxies", *trusted_proxies != new.trusted_proxies),

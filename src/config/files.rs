@@ -10,26 +10,31 @@ use super::settings::Settings;
 use crate::model::policy::Fault;
 
 pub(super) fn check(settings: &Settings, faults: &mut Vec<Fault>) {
+    let mut check = |path: String, result: Result<(), String>| {
+        let told = faults.iter().any(|fault| fault.path == path);
+        if let Err(problem) = result
+            && !told
+        {
+            faults.push(Fault { path, problem });
+        }
+    };
     for (at, listener) in settings.listeners.iter().enumerate() {
         let Some(tls) = &listener.tls else { continue };
-        let mut check = |key: &str, result: Result<(), String>| {
-            let path = format!("listeners[{at}].tls.{key}");
-            let told = faults.iter().any(|fault| fault.path == path);
-            if let Err(problem) = result
-                && !told
-            {
-                faults.push(Fault { path, problem });
-            }
-        };
-        check("certificate", certificate(&tls.certificate));
-        check("key", private_key(&tls.key));
+        check(format!("listeners[{at}].tls.certificate"), certificate(&tls.certificate));
+        check(format!("listeners[{at}].tls.key"), private_key(&tls.key));
+    }
+    if let Some(cluster) = &settings.cluster {
+        check("cluster.tls.ca".to_owned(), certificate(&cluster.tls.ca));
+        check("cluster.tls.certificate".to_owned(), certificate(&cluster.tls.certificate));
+        check("cluster.tls.key".to_owned(), private_key(&cluster.tls.key));
     }
 }
 
 /// Secrets that other users of this machine can get at.
 pub(super) fn exposed(settings: &Settings) -> Vec<String> {
     let keys = settings.listeners.iter().filter_map(|listener| Some(listener.tls.as_ref()?.key.as_path()));
-    let secrets = keys.chain([settings.admin.token_file.as_path()]);
+    let peer = settings.cluster.as_ref().map(|cluster| cluster.tls.key.as_path());
+    let secrets = keys.chain(peer).chain([settings.admin.token_file.as_path()]);
     let mode = |path: &Path| std::fs::metadata(path).map_or(0, |known| known.permissions().mode());
     let mut warnings: Vec<_> = secrets
         .filter(|path| mode(path) & 0o006 != 0)

@@ -3,6 +3,7 @@
 //! Every fault is reported at once, each with its path and with the line and column that it stands at. What this
 //! version does not support is refused with a sentence, never accepted and ignored.
 
+mod cluster;
 mod difference;
 #[cfg(test)]
 mod documented;
@@ -18,6 +19,7 @@ mod yaml;
 
 use std::path::Path;
 
+pub use cluster::{ClusterSettings, PeerFiles};
 pub use difference::Difference;
 pub use fault::{Fault, Faults, Position};
 pub use settings::{

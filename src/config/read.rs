@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
+use super::cluster::read_cluster;
 use super::settings::{
     AdminSettings, EventSettings, HealthSettings, Limits, ListenerSettings, MetricsSettings, NodeSettings,
     OriginSettings, Settings, TlsFiles,
@@ -72,7 +73,7 @@ fn read_draft(reader: &mut Reader<'_>) -> (Draft, Vec<Fault>) {
     let (events, event_faults) = read_events(reader);
     let (events_at, events) = events.into_iter().unzip();
     let limits = reader.object("limits", read_limits).unwrap_or_else(default_limits);
-    reader.refuse("cluster", "fleets are not in this version yet; leave it out to run one node, alone");
+    let cluster = reader.object("cluster", read_cluster).flatten();
     reader.refuse(
         "keys",
         "signing keys from files are not in this version yet; leave it out: keys are made on first start and kept in \
@@ -93,6 +94,7 @@ fn read_draft(reader: &mut Reader<'_>) -> (Draft, Vec<Fault>) {
         origins: origins.into_iter().collect(),
         events,
         limits,
+        cluster,
     };
     (Draft { settings, listeners_at, events_at }, event_faults)
 }
@@ -112,11 +114,7 @@ fn read_node(reader: &mut Reader<'_>) -> NodeSettings {
 }
 
 fn read_listener(reader: &mut Reader<'_>) -> Option<ListenerSettings> {
-    let before = reader.fault_count();
-    let address = reader.parsed("address", "an address and a port, as 0.0.0.0:8080 or [::]:8080");
-    if address.is_none() && reader.fault_count() == before {
-        reader.fault("address", "is missing; write an address and a port, as 0.0.0.0:8080");
-    }
+    let address = required_address(reader, "address", "0.0.0.0:8080");
     let tls = reader.object("tls", |reader| TlsFiles {
         certificate: required_path(reader, "certificate"),
         key: required_path(reader, "key"),
@@ -131,7 +129,21 @@ fn read_listener(reader: &mut Reader<'_>) -> Option<ListenerSettings> {
     Some(ListenerSettings { address: address?, tls })
 }
 
-fn required_path(reader: &mut Reader<'_>, key: &'static str) -> PathBuf {
+/// An address and a port; `example` shows how to write them.
+pub(super) fn required_address(
+    reader: &mut Reader<'_>,
+    key: &'static str,
+    example: &str,
+) -> Option<SocketAddr> {
+    let before = reader.fault_count();
+    let address = reader.parsed(key, &format!("an address and a port, as {example} or [::]:8080"));
+    if address.is_none() && reader.fault_count() == before {
+        reader.fault(key, format!("is missing; write an address and a port, as {example}"));
+    }
+    address
+}
+
+pub(super) fn required_path(reader: &mut Reader<'_>, key: &'static str) -> PathBuf {
     let before = reader.fault_count();
     let path = reader.text(key).unwrap_or_default();
     if path.is_empty() && reader.fault_count() == before {
@@ -202,7 +214,7 @@ fn read_health(reader: &mut Reader<'_>) -> HealthSettings {
     HealthSettings { path, interval }
 }
 
-fn milliseconds(
+pub(super) fn milliseconds(
     reader: &mut Reader<'_>,
     key: &'static str,
     range: RangeInclusive<u64>,
@@ -287,6 +299,8 @@ fn check_addresses(draft: &Draft, faults: &mut Vec<Fault>) {
     let listeners = draft.listeners_at.iter().zip(&settings.listeners);
     let listeners = listeners.map(|(at, listener)| (format!("listeners[{at}].address"), listener.address));
     let own = [("admin.address", settings.admin.address), ("metrics.address", settings.metrics.address)];
+    let peers = settings.cluster.as_ref().map(|cluster| ("cluster.listen", cluster.listen));
+    let own = own.into_iter().chain(peers);
     let mut seen = BTreeMap::new();
     for (path, address) in listeners.chain(own.map(|(path, address)| (path.to_owned(), address))) {
         if address.port() == 0 {

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 
+use super::cluster::ClusterSettings;
 use crate::model::ids::{EventId, NodeId};
 use crate::model::policy::{Fields, Policy};
 
@@ -36,6 +37,8 @@ pub struct Settings {
     pub events: Vec<EventSettings>,
     /// `limits`.
     pub limits: Limits,
+    /// `cluster`; `None`: one node, alone.
+    pub cluster: Option<ClusterSettings>,
 }
 
 /// `node`: who this node is.
@@ -197,8 +200,9 @@ impl Settings {
     pub(super) fn start_paths_at(&mut self, directory: &Path) {
         let tls = self.listeners.iter_mut().filter_map(|listener| listener.tls.as_mut());
         let tls = tls.flat_map(|files| [&mut files.certificate, &mut files.key]);
+        let peer = self.cluster.iter_mut().flat_map(|cluster| cluster.tls.paths_mut());
         let rest = [&mut self.node.data_dir, &mut self.admin.token_file];
-        for path in tls.chain(rest) {
+        for path in tls.chain(peer).chain(rest) {
             // The parts are put together anew so that `./data` leaves no `.` in the middle.
             *path = directory.join(path.as_path()).components().collect();
         }

@@ -110,6 +110,89 @@ fn a_secret_that_everybody_can_read_is_warned_of() {
     }
 }
 
+/// The example's own section, which stands there as a comment.
+fn shipped_cluster() -> String {
+    let lines = include_str!("../../conf/anteroom.yaml").lines().skip_while(|line| *line != "# cluster:");
+    let section = lines.map_while(|line| line.strip_prefix("# ")).collect::<Vec<_>>().join("\n");
+    format!("listeners: [ {{ address: 127.0.0.1:1 }} ]\n{section}\n")
+}
+
+/// A directory with the files that the example's section names.
+fn with_peer_files() -> tempfile::TempDir {
+    let directory = tempfile::tempdir().unwrap();
+    let made = rcgen::generate_simple_self_signed(["a.example".to_owned()]).unwrap();
+    let key = made.signing_key.serialize_pem();
+    for (name, text) in [("ca.crt", made.cert.pem()), ("node.crt", made.cert.pem()), ("node.key", key)] {
+        fs::write(directory.path().join(name), text).unwrap();
+    }
+    directory
+}
+
+#[test]
+fn the_shipped_cluster_is_read() {
+    let directory = with_peer_files();
+    let settings = parse(&shipped_cluster(), directory.path()).unwrap_or_else(|faults| panic!("{faults}"));
+    let cluster = settings.cluster.unwrap();
+    assert_eq!(cluster.listen.to_string(), "10.0.0.1:7946");
+    assert_eq!(cluster.heartbeat.as_millis(), 100);
+    assert_eq!(cluster.tls.key, directory.path().join("node.key"));
+    let controllers = cluster.controllers.iter().map(|(id, at)| format!("{id} {at}")).collect::<Vec<_>>();
+    assert_eq!(controllers, ["1 10.0.0.1:7946", "2 10.0.0.2:7946", "3 10.0.0.3:7946"]);
+}
+
+#[test]
+fn files_of_a_cluster_are_read_and_its_key_is_the_owners_alone() {
+    use std::os::unix::fs::PermissionsExt;
+    let directory = with_peer_files();
+    let warnings = |mode| {
+        let permissions = fs::Permissions::from_mode(mode);
+        fs::set_permissions(directory.path().join("node.key"), permissions).unwrap();
+        parse(&shipped_cluster(), directory.path()).unwrap().warnings()
+    };
+    assert_eq!(warnings(0o600), Vec::<String>::new());
+    let told = warnings(0o644);
+    assert!(told.len() == 1 && told[0].contains("node.key"), "{told:?}");
+    for (name, key) in [
+        ("ca.crt", "cluster.tls.ca"),
+        ("node.crt", "cluster.tls.certificate"),
+        ("node.key", "cluster.tls.key"),
+    ] {
+        let directory = with_peer_files();
+        fs::write(directory.path().join(name), "no PEM at all").unwrap();
+        let faults = parse(&shipped_cluster(), directory.path()).unwrap_err();
+        let paths: Vec<_> = faults.as_slice().iter().map(|fault| fault.path.as_str()).collect();
+        assert_eq!(paths, [key]);
+    }
+}
+
+#[test]
+fn one_three_or_five_controllers_make_a_fleet() {
+    let directory = with_peer_files();
+    for count in 0..=7 {
+        let controllers: Vec<_> = (1..=count).map(|id| format!("{id}: a-{id}.internal:7946")).collect();
+        let text = format!(
+            "listeners: [ {{ address: 127.0.0.1:1 }} ]\ncluster: {{ listen: 127.0.0.1:2, tls: {{ ca: ca.crt, certificate: \
+             node.crt, key: node.key }}, controllers: {{ {} }} }}",
+            controllers.join(", ")
+        );
+        let read = parse(&text, directory.path());
+        assert_eq!(read.is_ok(), matches!(count, 1 | 3 | 5), "{count}: {read:?}");
+    }
+}
+
+#[test]
+fn a_changed_cluster_needs_a_restart() {
+    let directory = with_peer_files();
+    let at = |text: &str| parse(text, directory.path()).unwrap();
+    let fleet = at(&shipped_cluster());
+    let alone = at("listeners: [ { address: 127.0.0.1:1 } ]");
+    let slower = at(&shipped_cluster().replace("heartbeat_ms: 100", "heartbeat_ms: 200"));
+    for other in [alone, slower] {
+        let difference = fleet.difference(&other);
+        assert_eq!((difference.needs_restart, difference.reloadable.len()), (vec!["cluster"], 0));
+    }
+}
+
 #[test]
 fn a_reload_knows_what_needs_a_restart() {
     let at = |text: &str| parse(text, Path::new("/")).unwrap();

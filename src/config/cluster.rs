@@ -1,0 +1,129 @@
+//! `cluster`: how the nodes of a fleet find and know each other.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+use std::num::NonZeroU16;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::read::{milliseconds, required_address, required_path};
+use super::settings::{InvalidServerAddress, ServerAddress};
+use crate::model::ids::NodeId;
+use crate::model::policy::Reader;
+
+/// `cluster`: how this node takes part in a fleet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClusterSettings {
+    /// `listen`: where other nodes reach this one, by mutual TLS.
+    pub listen: SocketAddr,
+    /// `tls`.
+    pub tls: PeerFiles,
+    /// `controllers`: who keeps the control log and where; 1, 3 or 5 of them, no two at one address.
+    pub controllers: BTreeMap<NodeId, ServerAddress>,
+    /// `heartbeat_ms`: between two heartbeats of the leading controller, 50..=1000 ms (100).
+    pub heartbeat: Duration,
+}
+
+/// What a node shows to others and knows them by, all PEM files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PeerFiles {
+    /// `ca`: who signs the certificates of the fleet's nodes.
+    pub ca: PathBuf,
+    /// `certificate`: this node's.
+    pub certificate: PathBuf,
+    /// `key`: its private key.
+    pub key: PathBuf,
+}
+
+impl PeerFiles {
+    pub(super) fn paths_mut(&mut self) -> [&mut PathBuf; 3] {
+        [&mut self.ca, &mut self.certificate, &mut self.key]
+    }
+}
+
+/// The section; `None` if it could not be read, in which case there is a fault.
+pub(super) fn read_cluster(reader: &mut Reader<'_>) -> Option<ClusterSettings> {
+    let listen = required_address(reader, "listen", "10.0.0.1:7946");
+    let before = reader.fault_count();
+    let tls = reader.object("tls", |reader| PeerFiles {
+        ca: required_path(reader, "ca"),
+        certificate: required_path(reader, "certificate"),
+        key: required_path(reader, "key"),
+    });
+    if tls.is_none() && reader.fault_count() == before {
+        let form = "{ ca: ca.crt, certificate: node.crt, key: node.key }";
+        reader.fault("tls", format!("is missing; write {form}, as `anteroom certs` makes them"));
+    }
+    let controllers = read_controllers(reader);
+    let heartbeat = milliseconds(reader, "heartbeat_ms", 50..=1000, 100);
+    Some(ClusterSettings { listen: listen?, tls: tls?, controllers, heartbeat })
+}
+
+fn read_controllers(reader: &mut Reader<'_>) -> BTreeMap<NodeId, ServerAddress> {
+    const KEY: &str = "controllers";
+    const FORM: &str = r#"{ 1: "10.0.0.1:7946" }"#;
+    let map = match reader.take(KEY) {
+        Some(Value::Object(map)) => map,
+        Some(other) => {
+            reader.fault(KEY, format!("{other} is not a set of node ids and addresses; write it as {FORM}"));
+            return BTreeMap::new();
+        }
+        None => {
+            reader.fault(KEY, format!("is missing; give 1, 3 or 5 nodes and their addresses, as {FORM}"));
+            return BTreeMap::new();
+        }
+    };
+    if !matches!(map.len(), 1 | 3 | 5) {
+        let count = map.len();
+        reader.fault(KEY, format!("{count} are given; a fleet has 1, 3 or 5, so that a majority can decide"));
+    }
+    let mut controllers = BTreeMap::new();
+    let mut at = BTreeMap::new();
+    for (name, value) in map {
+        let path = format!("{KEY}.{name}");
+        let id = node_id(&name);
+        if id.is_none() {
+            reader
+                .fault(&path, format!("\"{name}\" is no node id; write 1 to 65535, without zeros in front"));
+        }
+        let address = match server(&value) {
+            Ok(address) => address,
+            Err(problem) => {
+                reader.fault(&path, problem);
+                continue;
+            }
+        };
+        if let Some(first) = at.insert(one_spelling(&address), name) {
+            reader.fault(&path, format!("{address} is the address of controller {first} already"));
+        }
+        if let Some(id) = id {
+            controllers.insert(id, address);
+        }
+    }
+    controllers
+}
+
+/// The id that a key spells; one spelling per id (no `01`), so that no controller is given twice.
+fn node_id(name: &str) -> Option<NodeId> {
+    let id = name.parse::<NonZeroU16>().ok()?;
+    (id.to_string() == name).then_some(NodeId(id))
+}
+
+fn server(value: &Value) -> Result<ServerAddress, String> {
+    match value {
+        Value::String(text) => {
+            text.parse().map_err(|error: InvalidServerAddress| format!("\"{text}\" is no server: {error}"))
+        }
+        Value::Null => Err("is missing; write a host and a port, as \"10.0.0.1:7946\"".to_owned()),
+        other => Err(format!("{other} is not a text; write a host and a port, as \"10.0.0.1:7946\"")),
+    }
+}
+
+/// An address in the spelling by which it is compared: names regardless of case, IPv6 in its short form.
+fn one_spelling(address: &ServerAddress) -> (String, NonZeroU16) {
+    let host = address.host.trim_end_matches('.').to_ascii_lowercase();
+    let host = host.parse::<IpAddr>().map_or(host, |ip| ip.to_string());
+    (host, address.port)
+}
