@@ -5,7 +5,7 @@
 //! | layer | modules | rule |
 //! |---|---|---|
 //! | 0 | [`model`] | pure: no I/O, clock, lock, task |
-//! | 1 | [`clock`], [`config`], [`lifecycle`], [`metrics`], [`page`], [`simulation`] | leaves over the model |
+//! | 1 | [`clock`], [`config`], [`lifecycle`], [`metrics`], [`page`], [`peer`], [`simulation`] | leaves over the model |
 //! | 2 | [`desk`] | what an edge knows; the one place where adapters meet |
 //! | 3 | [`proxy`], [`control`], [`admin`] | adapters: Pingora, the control log, the operator's API |
 //! | 4 | [`app`], [`cli`] | assembly |

@@ -1,5 +1,6 @@
 //! The command line.
 
+mod certs;
 mod check;
 mod demo;
 mod healthcheck;
@@ -39,6 +40,11 @@ enum Command {
         /// The configuration file.
         #[arg(short, long, value_name = "FILE")]
         config: PathBuf,
+    },
+    /// Makes the certificates by which the nodes of a fleet know each other.
+    Certs {
+        #[command(subcommand)]
+        what: certs::Certs,
     },
     /// Asks the node on this machine whether it is alive.
     Healthcheck {
@@ -89,6 +95,7 @@ pub fn main(signals: &Signals, arguments: impl IntoIterator<Item = OsString>) ->
     match cli.command {
         Command::Run { config, log_format } => run::run(signals, config, log_format),
         Command::Check { config } => check::check(&config),
+        Command::Certs { what } => certs::certs(&what),
         Command::Healthcheck { config } => healthcheck::healthcheck(config.as_deref()),
         Command::Demo { port, address } => demo::demo(signals, address, port),
     }

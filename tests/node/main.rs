@@ -7,6 +7,7 @@
     reason = "a test that fails here says where"
 )]
 
+mod certs;
 mod disk;
 mod full_disk;
 mod process;
