@@ -65,7 +65,7 @@ pub enum IssueError {
 /// The name that a node's certificate holds and that others ask for when they reach it.
 #[must_use]
 pub fn node_name(node: NodeId) -> String {
-    format!("node-{node}.anteroom.internal")
+    super::identity::name_of(node)
 }
 
 /// Makes a CA for one fleet, valid from an hour before `now` for ten years.

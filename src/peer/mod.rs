@@ -1,5 +1,20 @@
-//! The mTLS port between nodes.
+//! The port between nodes: one TLS port on which only nodes of this fleet talk, one purpose to a connection.
+//!
+//! Frames of postcard over TLS 1.3 with certificates on both sides. The certificate says which node talks; what it says
+//! of itself is checked against that before anything else is read.
 
+mod conversation;
+mod dial;
+mod hello;
+mod identity;
 mod issue;
+mod port;
+mod refusals;
 
+pub use conversation::{Conversation, Hearing, PeerError, Saying};
+pub use dial::{Address, DialError, Dialer};
+pub use hello::Purpose;
+pub use identity::{Identity, IdentityError};
 pub use issue::{IssueError, Issued, issue_ca, issue_node, node_name};
+pub use port::{Port, Reception};
+pub use refusals::{Refusal, Refusals};

@@ -1,0 +1,113 @@
+//! Calling another node.
+
+use std::io;
+use std::time::Duration;
+
+use rustls::pki_types::ServerName;
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+
+use super::conversation::{Conversation, LONGEST_HELLO, PeerError, halves};
+use super::hello::{Hello, Purpose, Welcome};
+use super::identity::{Identity, name_of};
+use super::refusals::Refusal;
+use crate::model::ids::{NodeId, NodeRun};
+
+/// The longest that a call may take to be answered.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Where a node is to be found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Address {
+    /// Whom to expect there.
+    pub node: NodeId,
+    /// Host and port.
+    pub at: String,
+}
+
+/// Why a call came to nothing.
+#[derive(Debug, thiserror::Error)]
+pub enum DialError {
+    /// Nobody answers.
+    #[error("node {node} cannot be reached at {at}: {source}")]
+    Unreachable {
+        /// Whom.
+        node: NodeId,
+        /// Where.
+        at: String,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// Somebody answers who does not talk as a node does.
+    #[error("node {node} at {at}: {source}")]
+    Broken {
+        /// Whom.
+        node: NodeId,
+        /// Where.
+        at: String,
+        /// What happened.
+        source: PeerError,
+    },
+    /// The node does not let this one in.
+    #[error("node {node} refuses this one: {refusal}")]
+    Refused {
+        /// Whom.
+        node: NodeId,
+        /// Why.
+        refusal: Refusal,
+    },
+}
+
+/// Calls other nodes in the name of this one.
+#[derive(Clone, Debug)]
+pub struct Dialer {
+    identity: Identity,
+    me: NodeRun,
+}
+
+impl Dialer {
+    /// A dialer of this run.
+    #[must_use]
+    pub fn new(identity: Identity, me: NodeRun) -> Self {
+        Self { identity, me }
+    }
+
+    /// In whose name.
+    #[must_use]
+    pub fn me(&self) -> NodeRun {
+        self.me
+    }
+
+    /// Calls a node. Takes at most two seconds.
+    ///
+    /// # Errors
+    /// See [`DialError`].
+    pub async fn dial(&self, to: &Address, purpose: Purpose) -> Result<Conversation, DialError> {
+        let late = || io::Error::new(io::ErrorKind::TimedOut, "no answer in two seconds");
+        match tokio::time::timeout(PATIENCE, self.converse(to, purpose)).await {
+            Ok(answered) => answered,
+            Err(_) => Err(unreachable(to, late())),
+        }
+    }
+
+    async fn converse(&self, to: &Address, purpose: Purpose) -> Result<Conversation, DialError> {
+        let name = ServerName::try_from(name_of(to.node))
+            .map_err(|error| unreachable(to, io::Error::new(io::ErrorKind::InvalidInput, error)))?;
+        let stream = TcpStream::connect(&to.at).await.map_err(|error| unreachable(to, error))?;
+        stream.set_nodelay(true).map_err(|error| unreachable(to, error))?;
+        let tls = TlsConnector::from(std::sync::Arc::clone(&self.identity.client));
+        let stream = tls.connect(name, stream).await.map_err(|error| unreachable(to, error))?;
+        let (mut saying, mut hearing) = halves(Box::new(stream));
+        let broken = |source| DialError::Broken { node: to.node, at: to.at.clone(), source };
+        saying.say(&Hello::new(self.me, purpose)).await.map_err(broken)?;
+        let welcome: Welcome = hearing.hear_at_most(LONGEST_HELLO).await.map_err(broken)?;
+        match welcome {
+            Ok(peer) => Ok(Conversation::new(peer, saying, hearing)),
+            Err(refusal) => Err(DialError::Refused { node: to.node, refusal }),
+        }
+    }
+}
+
+fn unreachable(to: &Address, source: io::Error) -> DialError {
+    DialError::Unreachable { node: to.node, at: to.at.clone(), source }
+}

@@ -1,0 +1,91 @@
+//! Whom this node did not let in, counted by reason.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use serde::{Deserialize, Serialize};
+
+/// Why a node is not let in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Refusal {
+    /// No TLS, or no certificate of this fleet.
+    Certificate,
+    /// TLS, but nothing that a node would say.
+    Garbage,
+    /// A version that does not know this one.
+    Version,
+    /// The certificate is another node's.
+    WrongNode,
+    /// A node of this very number: two have it.
+    SameNode,
+    /// This node does not do what the other wants of it.
+    NotServed,
+    /// A newer run of the same node has been here.
+    OldRun,
+}
+
+impl Refusal {
+    /// All of them.
+    pub const ALL: [Self; 7] = [
+        Self::Certificate,
+        Self::Garbage,
+        Self::Version,
+        Self::WrongNode,
+        Self::SameNode,
+        Self::NotServed,
+        Self::OldRun,
+    ];
+
+    /// The word for it in metrics.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Certificate => "certificate",
+            Self::Garbage => "garbage",
+            Self::Version => "version",
+            Self::WrongNode => "wrong_node",
+            Self::SameNode => "same_node",
+            Self::NotServed => "not_served",
+            Self::OldRun => "old_run",
+        }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Certificate => {
+                "it shows no certificate of this fleet: make one with `anteroom certs node` from the same `ca`"
+            }
+            Self::Garbage => "it does not talk as a node does",
+            Self::Version => "its version and this one do not know each other: upgrade one step at a time",
+            Self::WrongNode => "its certificate is not of the `node.id` that it claims",
+            Self::SameNode => "it has the `node.id` of this node: every node needs one of its own",
+            Self::NotServed => "this node is no controller: list only controllers under `cluster.controllers`",
+            Self::OldRun => {
+                "a newer run of that node has been here: two processes have the same `node.id`, or its clock was set back"
+            }
+        })
+    }
+}
+
+/// How many were refused, by reason.
+#[derive(Debug, Default)]
+pub struct Refusals([AtomicU64; Refusal::ALL.len()]);
+
+impl Refusals {
+    /// Counts one, and says so in the log ever more rarely.
+    pub fn note(&self, refusal: Refusal, from: &dyn fmt::Display) {
+        let Some(count) = self.0.get(refusal as usize) else { return };
+        let so_far = count.fetch_add(1, Ordering::Relaxed) + 1;
+        if so_far.is_power_of_two() {
+            tracing::warn!(reason = refusal.as_str(), so_far, "a node at {from} was refused: {refusal}");
+        }
+    }
+
+    /// How many were refused for this reason.
+    #[must_use]
+    pub fn count(&self, refusal: Refusal) -> u64 {
+        self.0.get(refusal as usize).map_or(0, |count| count.load(Ordering::Relaxed))
+    }
+}
