@@ -155,6 +155,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
+    use crate::peer::{Identity, IdentityError};
 
     fn mode(path: &Path) -> u32 {
         std::fs::metadata(path).unwrap().permissions().mode() & 0o777
@@ -183,6 +184,18 @@ mod tests {
         assert_eq!(names(&one), ["ca.crt", "node.crt", "node.key"]);
         let text = |path: PathBuf| std::fs::read_to_string(path).unwrap();
         assert_eq!(text(one.join(CA_CERTIFICATE)), text(ca.join(CA_CERTIFICATE)));
+    }
+
+    #[test]
+    fn the_files_of_a_node_are_its_identity_and_no_other_nodes() {
+        let place = tempfile::tempdir().unwrap();
+        make_ca(place.path()).unwrap();
+        make_node(place.path(), node(1), place.path(), 730).unwrap();
+        let [ca, certificate, key] =
+            [CA_CERTIFICATE, NODE_CERTIFICATE, NODE_KEY].map(|name| place.path().join(name));
+        Identity::load(&ca, &certificate, &key, node(1)).unwrap();
+        let other = Identity::load(&ca, &certificate, &key, node(2));
+        assert!(matches!(other, Err(IdentityError::OtherNode { .. })), "{other:?}");
     }
 
     #[test]
