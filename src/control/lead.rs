@@ -2,19 +2,22 @@
 
 use std::time::Duration;
 
+use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior};
 
 use super::acknowledged::Acknowledged;
 use super::queue::{Queue, Request};
-use super::raft::{Log, LogFailure};
+use super::raft::{Log, LogFailure, Standing};
 use super::stop::Stop;
+use super::streams::{Streams, ToLeader, Urgency};
 use crate::clock::Clock;
 use crate::desk::Desk;
-use crate::model::exchange::EdgeStage;
-use crate::model::ids::{KeyId, LedgerEpoch};
+use crate::model::exchange::{EdgeStage, Report};
+use crate::model::ids::{KeyId, LedgerEpoch, NodeRun};
 use crate::model::leader::Leader;
 use crate::model::ledger::{Command, KeyRecord, Registration, Step};
 use crate::model::time::{BootTime, FleetClock, FleetTime, TICK, as_millis};
+use crate::peer::{Conversation, Refusal};
 
 /// Urgent reports are this far apart at least, so that a rush shares commits instead of wearing out the disk.
 const URGENT_GAP: Duration = Duration::from_millis(5);
@@ -29,17 +32,40 @@ pub(super) enum Ended {
     Stopped,
     /// The log takes no more entries.
     Failed(LogFailure),
+    /// Another controller leads, or no quorum answers.
+    Deposed,
     /// A newer run of this node is registered: this one must not go on.
     Outdated,
 }
 
-/// Leads on an open log until the node stops or the log fails.
-pub(super) async fn lead(post: Post<'_>, queue: &mut Queue, stop: &Stop) -> Ended {
-    match Lead::begin(post).await {
-        Ok(Some(mut lead)) => lead.run(queue, stop).await,
-        Ok(None) => Ended::Outdated,
-        Err(failure) => Ended::Failed(failure),
+impl From<LogFailure> for Ended {
+    fn from(failure: LogFailure) -> Self {
+        match failure {
+            LogFailure::Deposed => Self::Deposed,
+            failure => Self::Failed(failure),
+        }
     }
+}
+
+/// Leads on an open log until the node stops, the log fails, or another leads.
+pub(super) async fn lead(post: Post<'_>, queue: &mut Queue, callers: &mut Callers, stop: &Stop) -> Ended {
+    match Lead::begin(post, callers).await {
+        Ok(Some(mut lead)) => lead.run(queue, callers, stop).await,
+        Ok(None) => Ended::Outdated,
+        Err(failure) => failure.into(),
+    }
+}
+
+/// Edges that want a control stream.
+pub(super) type Callers = mpsc::Receiver<Conversation>;
+
+/// Whether others may lead in this node's stead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Company {
+    /// The node is a whole installation.
+    Alone,
+    /// It is one of a fleet.
+    Fleet,
 }
 
 /// What a leader leads with.
@@ -49,24 +75,37 @@ pub(super) struct Post<'a> {
     pub(super) desk: &'a Desk,
     pub(super) clock: Clock,
     pub(super) acknowledged: &'a Acknowledged,
+    pub(super) company: Company,
+}
+
+impl Post<'_> {
+    /// Whether this node may speak as the leader now.
+    fn leads(&self) -> bool {
+        self.company == Company::Alone || self.log.standing() == Standing::Leads
+    }
 }
 
 struct Lead<'a> {
     post: Post<'a>,
     fleet: FleetClock,
     leader: Leader,
+    streams: Streams,
     wall_ahead: i128,
 }
 
 impl<'a> Lead<'a> {
     /// Founds the ledger if it is new, registers this run, and takes the lead; `None`: the run is outdated.
-    async fn begin(post: Post<'a>) -> Result<Option<Self>, LogFailure> {
+    async fn begin(post: Post<'a>, callers: &mut Callers) -> Result<Option<Self>, LogFailure> {
         let Post { log, desk, clock, .. } = post;
         let (committed, founded, registered) = log
             .state()
             .read(|state| (state.now, state.epoch.is_some(), state.runs.contains_key(&desk.run())));
-        // A lone node steps to its wall clock, forward only.
-        let mut fleet = FleetClock::begin(committed, clock.wall(), clock.boot());
+        let mut streams = Streams::new();
+        let reports = match post.company {
+            Company::Alone => Vec::new(),
+            Company::Fleet => first_reports(post, &mut streams, callers).await,
+        };
+        let mut fleet = FleetClock::begin(committed, start_of_term(&reports, clock.wall()), clock.boot());
         let now = fleet.read(clock.boot(), clock.wall());
         let mut commands = Vec::new();
         if !founded {
@@ -81,12 +120,13 @@ impl<'a> Lead<'a> {
                 return Ok(None);
             }
         }
-        let leader = log.state().read(|state| Leader::begin(log.term(), state, now, clock.boot()));
+        let mut leader = log.state().read(|state| Leader::begin(log.term(), state, now, clock.boot()));
+        reports.into_iter().for_each(|report| leader.take(report, clock.boot()));
         let wall_ahead = wall_ahead(&clock);
-        Ok(Some(Self { post, fleet, leader, wall_ahead }))
+        Ok(Some(Self { post, fleet, leader, streams, wall_ahead }))
     }
 
-    async fn run(&mut self, queue: &mut Queue, stop: &Stop) -> Ended {
+    async fn run(&mut self, queue: &mut Queue, callers: &mut Callers, stop: &Stop) -> Ended {
         let mut ticks = tokio::time::interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut last = Instant::now();
@@ -97,6 +137,18 @@ impl<'a> Lead<'a> {
                     tokio::time::sleep_until(last + URGENT_GAP).await;
                     None
                 }
+                ToLeader { report, urgency } = self.streams.next() => {
+                    self.leader.take(report, self.post.clock.boot());
+                    if urgency == Urgency::Tick {
+                        continue;
+                    }
+                    tokio::time::sleep_until(last + URGENT_GAP).await;
+                    None
+                }
+                Some(caller) = callers.recv() => {
+                    self.streams.open(caller);
+                    continue;
+                }
                 request = queue.next() => Some(request),
                 () = stop.asked() => return Ended::Stopped,
             };
@@ -104,7 +156,7 @@ impl<'a> Lead<'a> {
             self.watch_for_suspends();
             let stage = self.post.desk.stage();
             if let Err(failure) = self.turn(queue, first).await {
-                return Ended::Failed(failure);
+                return failure.into();
             }
             match stage {
                 EdgeStage::Draining if self.post.desk.is_settled() => {
@@ -117,12 +169,16 @@ impl<'a> Lead<'a> {
         }
     }
 
-    /// One turn: report, plan, commit if there is anything to commit, pulse.
+    /// One turn: reports, plan, commit if there is anything to commit, pulses.
     async fn turn(&mut self, queue: &mut Queue, first: Option<Request>) -> Result<(), LogFailure> {
-        let state = self.post.log.state();
         let (now, boot) = self.read_clock();
+        for ToLeader { report, .. } in self.streams.waiting() {
+            self.leader.take(report, boot);
+        }
         self.leader.take(self.post.desk.report(), boot);
+        self.register(now).await?;
         self.post.acknowledged.hear(self.leader.acknowledgements());
+        let state = self.post.log.state();
         let tick = state.read(|state| self.leader.plan(state, now, boot));
         if let Some(entry) = queue.gather(first, tick) {
             let (command, answers) = entry.split();
@@ -138,7 +194,46 @@ impl<'a> Lead<'a> {
                 }
             }
         }
+        self.pulse()
+    }
+
+    /// Registers runs that have come: each before its first pulse, which brings the live set.
+    async fn register(&mut self, now: FleetTime) -> Result<(), LogFailure> {
+        let state = self.post.log.state();
+        let known = |run: &NodeRun| state.read(|state| state.runs.contains_key(run));
+        let reported = self.leader.heard(self.post.clock.boot());
+        let is_new = |run: &NodeRun| reported.contains(run) && !self.leader.is_leaving(*run) && !known(run);
+        let new: Vec<NodeRun> = self.streams.runs().into_iter().filter(is_new).collect();
+        if new.is_empty() {
+            return Ok(());
+        }
+        let commands = new.iter().map(|run| Command::Register { run: *run, now }).collect();
+        let outcome = self.post.log.write(Command::Batch(commands)).await?;
+        let boot = self.post.clock.boot();
+        state.read(|state| self.leader.applied(state, &outcome, boot));
+        for (run, step) in new.into_iter().zip(&outcome.steps) {
+            if *step == Step::Registered(Registration::Outdated) {
+                self.streams.refuse(run, Refusal::OldRun);
+            } else {
+                tracing::info!(node = %run.node, "the node has joined the fleet");
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells this node and every edge that has reported what is so; nothing, once another may lead.
+    fn pulse(&mut self) -> Result<(), LogFailure> {
+        if !self.post.leads() {
+            return Err(LogFailure::Deposed);
+        }
+        let state = self.post.log.state();
         let (now, boot) = self.read_clock();
+        for run in self.streams.await_pulses() {
+            if state.read(|state| state.runs.contains_key(&run)) || self.leader.is_leaving(run) {
+                let pulse = state.read(|state| self.leader.pulse(state, run, now, boot));
+                self.streams.send(run, pulse);
+            }
+        }
         let pulse = state.read(|state| self.leader.pulse(state, self.post.desk.run(), now, boot));
         self.post.desk.take(pulse);
         Ok(())
@@ -158,6 +253,30 @@ impl<'a> Lead<'a> {
         }
         self.wall_ahead = wall_ahead;
     }
+}
+
+/// The reports of edges that call at once, for a tick at most: what they know of fleet time is better than a clock.
+async fn first_reports(post: Post<'_>, streams: &mut Streams, callers: &mut Callers) -> Vec<Report> {
+    let others = post.log.state().read(|state| state.runs.len().saturating_sub(1));
+    let mut reports = vec![post.desk.report()];
+    let gather = async {
+        while 2 * reports.len() <= others + 1 {
+            tokio::select! {
+                Some(caller) = callers.recv() => streams.open(caller),
+                ToLeader { report, .. } = streams.next() => reports.push(report),
+            }
+        }
+    };
+    let _ = tokio::time::timeout(TICK, gather).await;
+    reports
+}
+
+/// From when a term's time runs: the median of what edges know, which one wrong clock cannot move; the wall clock where
+/// nobody knows anything.
+fn start_of_term(reports: &[Report], wall: FleetTime) -> FleetTime {
+    let mut known: Vec<FleetTime> = reports.iter().filter_map(|report| report.upper).collect();
+    known.sort_unstable();
+    known.get(known.len() / 2).copied().unwrap_or(wall)
 }
 
 /// How far the wall clock is ahead of the boot clock, in milliseconds.

@@ -2,16 +2,22 @@
 
 mod acknowledged;
 mod describe;
+mod fleet;
+mod follow;
 mod lead;
+mod peers;
 mod port;
 mod queue;
 mod raft;
+mod relay;
 mod service;
 mod stop;
 mod storage;
+mod streams;
 #[cfg(test)]
 mod tests;
 
+pub use fleet::{Doors, Membership};
 pub use port::ControlLog;
 pub use service::{Drained, OpenControl, RunningControl};
 pub use storage::OpenError;

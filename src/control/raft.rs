@@ -1,6 +1,7 @@
 //! Raft over the storage, with this node as its only voter.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +12,9 @@ use openraft::raft::{
     VoteRequest, VoteResponse,
 };
 use openraft::storage::RaftLogStorage;
-use openraft::{BasicNode, Config, Raft, ServerState, SnapshotPolicy, Vote};
+use openraft::{
+    BasicNode, CommittedLeaderId, Config, Raft, RaftMetrics, ServerState, SnapshotPolicy, Vote,
+};
 
 use super::storage::{LogTypes, OpenError, SharedState, Storage};
 use crate::model::ids::{NodeId, Term};
@@ -23,8 +26,14 @@ const ENTRIES_PER_SNAPSHOT: u64 = 5000;
 /// Entries that are kept behind a snapshot.
 const ENTRIES_KEPT: u64 = 500;
 
-/// Heartbeat in milliseconds; elections wait 3 to 3.6 of them (`dependencies.md` §4).
-const HEARTBEAT: u64 = 100;
+/// Between controllers of one network, unless the configuration says otherwise.
+pub(super) const HEARTBEAT: Duration = Duration::from_millis(100);
+
+/// A commit that takes so many heartbeats has no quorum behind it.
+const HEARTBEATS_PER_WRITE: u32 = 10;
+
+/// A leader that no quorum has answered for so many heartbeats may be deposed.
+const HEARTBEATS_ALONE: u32 = 3;
 
 /// How long a lone voter may take to lead.
 const LEAD_WITHIN: Duration = Duration::from_secs(10);
@@ -38,48 +47,85 @@ pub(super) enum LogFailure {
     Disk(String),
     #[error("raft does not run: {0}")]
     Raft(String),
+    #[error("this controller does not lead, or no quorum answers it")]
+    Deposed,
 }
 
-/// The running log.
+/// The running log; clones are the same one.
+#[derive(Clone)]
 pub(super) struct Log {
     raft: Raft<LogTypes>,
     storage: Storage,
     state: SharedState,
+    heartbeat: Duration,
+}
+
+/// What this controller is to the others at this moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// It leads, a quorum answers, and everything of before its term is applied.
+    Leads,
+    /// It does not; the controller that does, as far as is known.
+    Follows(Option<NodeId>),
 }
 
 impl Log {
-    /// Runs raft on the storage, founds it if it is new, and waits until this node leads with everything applied.
+    /// Runs raft on the storage as the only voter, founds it if it is new, and waits until this node leads with
+    /// everything applied.
     ///
     /// The term is greater than `after`, so that nobody takes what is said in it for something older.
     pub(super) async fn start(storage: Storage, node: NodeId, after: Term) -> Result<Self, LogFailure> {
+        let log = Self::open(storage, node, after, NoPeers, HEARTBEAT).await?;
+        if !log.is_founded().await? {
+            log.found(BTreeMap::from([(node, String::new())])).await?;
+        }
+        log.lead().await?;
+        Ok(log)
+    }
+
+    /// Runs raft on the storage; it leads, follows, or waits to be added to a fleet.
+    pub(super) async fn open(
+        storage: Storage,
+        node: NodeId,
+        after: Term,
+        network: impl RaftNetworkFactory<LogTypes>,
+        heartbeat: Duration,
+    ) -> Result<Self, LogFailure> {
         let id = u64::from(node.0.get());
         let (mut entries, machine, state) = storage.split()?;
-        let outdated = |vote: Option<Vote<u64>>| vote.is_some_and(|vote| vote.leader_id.term <= after.0);
+        let outdated = |vote: Option<Vote<u64>>| vote.is_some_and(|vote| term_of(&vote) <= after);
         let stored = entries.read_vote().await.map_err(|error| storage.failure(error.to_string()))?;
         if outdated(stored) {
             // A voter may always move to a newer term; it then has to elect itself anew.
-            let newer = Vote::new(after.0 + 1, id);
+            let newer = Vote::new((after.0 >> NODE_BITS) + 1, id);
             entries.save_vote(&newer).await.map_err(|error| storage.failure(error.to_string()))?;
         }
+        let beat = crate::model::time::as_millis(heartbeat);
         let config = Config {
             cluster_name: "anteroom".to_owned(),
-            heartbeat_interval: HEARTBEAT,
-            election_timeout_min: 3 * HEARTBEAT,
-            election_timeout_max: 3 * HEARTBEAT + 60,
+            heartbeat_interval: beat,
+            election_timeout_min: 3 * beat,
+            election_timeout_max: 3 * beat + (3 * beat / 5),
             snapshot_policy: SnapshotPolicy::LogsSinceLast(ENTRIES_PER_SNAPSHOT),
             max_in_snapshot_log_to_keep: ENTRIES_KEPT,
             ..Config::default()
         };
         let config = config.validate().map_err(|error| LogFailure::Raft(error.to_string()))?;
-        let raft = Raft::new(id, Arc::new(config), NoPeers, entries, machine).await;
+        let raft = Raft::new(id, Arc::new(config), network, entries, machine).await;
         let raft = raft.map_err(|error| storage.failure(error.to_string()))?;
-        let log = Self { raft, storage, state };
-        if !log.raft.is_initialized().await.map_err(|error| log.failure(&error))? {
-            let members = BTreeMap::from([(id, BasicNode::default())]);
-            log.raft.initialize(members).await.map_err(|error| log.failure(&error))?;
-        }
-        log.lead().await?;
-        Ok(log)
+        Ok(Self { raft, storage, state, heartbeat })
+    }
+
+    /// Whether this log knows of any voter.
+    pub(super) async fn is_founded(&self) -> Result<bool, LogFailure> {
+        self.raft.is_initialized().await.map_err(|error| self.failure(&error))
+    }
+
+    /// Founds the log with these voters and their addresses; once in the life of a fleet.
+    pub(super) async fn found(&self, voters: BTreeMap<NodeId, String>) -> Result<(), LogFailure> {
+        let members: BTreeMap<_, _> =
+            voters.into_iter().map(|(node, at)| (u64::from(node.0.get()), BasicNode::new(at))).collect();
+        self.raft.initialize(members).await.map_err(|error| self.failure(&error))
     }
 
     async fn lead(&self) -> Result<(), LogFailure> {
@@ -96,9 +142,43 @@ impl Log {
         leads.await.map(|_| ()).map_err(|error| self.failure(&error))
     }
 
-    /// The term that this node leads.
+    /// What this controller is to the others.
+    pub(super) fn standing(&self) -> Standing {
+        standing(&self.raft.metrics().borrow(), HEARTBEATS_ALONE * self.heartbeat)
+    }
+
+    /// Waits until raft has news of any kind.
+    pub(super) async fn news(&self) {
+        let mut seen = self.raft.metrics();
+        seen.borrow_and_update();
+        // Raft that has ended has no news: whoever waits for them is told by others.
+        if seen.changed().await.is_err() {
+            std::future::pending().await
+        }
+    }
+
+    /// Why raft has ended, if it has: then nothing more will come of this log.
+    pub(super) fn fatal(&self) -> Option<LogFailure> {
+        let ended = self.raft.metrics().borrow().running_state.clone().err();
+        ended.map(|error| self.failure(&error))
+    }
+
+    /// The controllers that the log knows, with their addresses.
+    pub(super) fn controllers(&self) -> BTreeMap<NodeId, String> {
+        let metrics = self.raft.metrics();
+        let seen = metrics.borrow();
+        let nodes = seen.membership_config.membership().nodes();
+        nodes.filter_map(|(id, node)| Some((node_of(*id)?, node.addr.clone()))).collect()
+    }
+
+    /// Raft itself, for the messages of other controllers and for changes of membership.
+    pub(super) fn raft(&self) -> &Raft<LogTypes> {
+        &self.raft
+    }
+
+    /// The term that this node leads. Two nodes never lead the same one: raft orders votes by term and node.
     pub(super) fn term(&self) -> Term {
-        Term(self.raft.metrics().borrow().current_term)
+        term_of(&self.raft.metrics().borrow().vote)
     }
 
     /// The state that the log has come to.
@@ -106,10 +186,14 @@ impl Log {
         &self.state
     }
 
-    /// Puts a command into the log; on return it is on disk and applied.
+    /// Puts a command into the log; on return it is on the disks of a quorum and applied.
     pub(super) async fn write(&self, command: Command) -> Result<Outcome, LogFailure> {
-        let written = self.raft.client_write(command).await;
-        written.map(|response| response.data).map_err(|error| self.failure(&error))
+        let written = tokio::time::timeout(HEARTBEATS_PER_WRITE * self.heartbeat, self.raft.client_write(command));
+        match written.await {
+            Ok(Ok(response)) => Ok(response.data),
+            Ok(Err(RaftError::APIError(_))) | Err(_) => Err(LogFailure::Deposed),
+            Ok(Err(error)) => Err(self.failure(&error)),
+        }
     }
 
     /// Ends raft and closes the file.
@@ -121,6 +205,31 @@ impl Log {
     fn failure(&self, error: &dyn std::fmt::Display) -> LogFailure {
         self.storage.failure(error.to_string())
     }
+}
+
+/// How many bits of a term tell the node.
+const NODE_BITS: u32 = 16;
+
+fn term_of(vote: &Vote<u64>) -> Term {
+    Term((vote.leader_id.term << NODE_BITS) | vote.leader_id.node_id)
+}
+
+fn standing(seen: &RaftMetrics<u64, BasicNode>, patience: Duration) -> Standing {
+    let leader_id = CommittedLeaderId::new(seen.vote.leader_id.term, seen.vote.leader_id.node_id);
+    let of_this_term = seen.last_applied.is_some_and(|last| last.leader_id == leader_id);
+    let alone = seen.membership_config.membership().voter_ids().count() == 1;
+    let silence = seen.millis_since_quorum_ack.map(Duration::from_millis);
+    let answered = alone || silence.is_some_and(|silence| silence < patience);
+    if seen.state == ServerState::Leader && seen.vote.committed && of_this_term && answered {
+        return Standing::Leads;
+    }
+    let other = seen.current_leader.filter(|leader| *leader != seen.id);
+    Standing::Follows(other.and_then(node_of))
+}
+
+/// The node that raft knows by this id.
+pub(super) fn node_of(id: u64) -> Option<NodeId> {
+    u16::try_from(id).ok().and_then(NonZeroU16::new).map(NodeId)
 }
 
 impl Storage {

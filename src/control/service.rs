@@ -1,22 +1,27 @@
 //! The control log as a service: a thread and a runtime of its own, so that no flood of visitors can starve it.
 
+use std::future::Future;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
+use tokio::sync::mpsc;
 
 use super::acknowledged::Acknowledged;
-use super::lead::{Ended, Post, lead};
+use super::fleet::{Controller, Doors, Leadership, Membership, answer_controllers};
+use super::follow::{Edge, Search, follow};
+use super::lead::{Company, Ended, Post, lead};
 use super::port::ControlLog;
 use super::queue::{Queue, queue};
-use super::raft::Log;
+use super::raft::{Log, LogFailure};
+use super::relay::{Relay, answer_operators};
 use super::stop::Stop;
 use super::storage::{OpenError, SharedState, Storage};
 use crate::clock::Clock;
-use crate::desk::Desk;
+use crate::desk::{ControlPort, Desk};
 use crate::model::ids::{NodeId, NodeRun, Term};
 
 /// How long to wait before a log that failed is opened again; longer every time.
@@ -61,11 +66,42 @@ impl OpenControl {
     /// # Errors
     /// When the system gives no thread.
     pub fn start(self, desk: Arc<Desk>) -> io::Result<RunningControl> {
-        let reopen = {
-            let data_dir = self.data_dir.clone();
-            move || Storage::open(&data_dir)
-        };
+        let reopen = self.reopen();
         start(self.storage, reopen, self.clock, desk)
+    }
+
+    /// Takes this node's place in a fleet from now on, and keeps the desk told.
+    ///
+    /// # Errors
+    /// When the system gives no thread.
+    pub fn join(self, desk: Arc<Desk>, membership: Membership, doors: Doors) -> io::Result<RunningControl> {
+        let reopen = self.reopen();
+        join(self.storage, reopen, self.clock, desk, membership, doors)
+    }
+
+    fn reopen(&self) -> impl Fn() -> Result<Storage, OpenError> + Send + 'static {
+        let data_dir = self.data_dir.clone();
+        move || Storage::open(&data_dir)
+    }
+}
+
+/// What a log is served with.
+struct Parts {
+    queue: Queue,
+    stop: Arc<Stop>,
+    state: Arc<ArcSwap<SharedState>>,
+    acknowledged: Acknowledged,
+    log: Arc<ControlLog>,
+}
+
+impl Parts {
+    fn new(clock: Clock) -> Self {
+        let (asking, queue) = queue();
+        let stop = Arc::new(Stop::new());
+        let state = Arc::new(ArcSwap::from_pointee(SharedState::default()));
+        let acknowledged = Acknowledged::default();
+        let log = Arc::new(ControlLog::new(asking, Arc::clone(&state), acknowledged.clone(), clock));
+        Self { queue, stop, state, acknowledged, log }
     }
 }
 
@@ -76,35 +112,77 @@ pub(super) fn start(
     clock: Clock,
     desk: Arc<Desk>,
 ) -> io::Result<RunningControl> {
-    let (asking, queue) = queue();
-    let stop = Arc::new(Stop::new());
-    let state = Arc::new(ArcSwap::from_pointee(SharedState::default()));
-    let acknowledged = Acknowledged::default();
-    let log = Arc::new(ControlLog::new(asking, Arc::clone(&state), acknowledged.clone(), clock));
-    desk.set_control(Arc::clone(&log) as _);
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let Parts { queue, stop, state, acknowledged, log } = Parts::new(clock);
+    desk.set_control(log);
     let service = Service { desk, clock, queue, stop: Arc::clone(&stop), state, acknowledged };
-    let thread = std::thread::Builder::new()
-        .name("control".to_owned())
-        .spawn(move || runtime.block_on(service.run(storage, reopen)))?;
-    Ok(RunningControl { log, stop, thread })
+    on_a_thread(stop, service.run(storage, reopen))
+}
+
+fn join(
+    storage: Storage,
+    reopen: impl Fn() -> Result<Storage, OpenError> + Send + 'static,
+    clock: Clock,
+    desk: Arc<Desk>,
+    membership: Membership,
+    doors: Doors,
+) -> io::Result<RunningControl> {
+    let Parts { queue, stop, state, acknowledged, log } = Parts::new(clock);
+    let Doors { control, raft: controllers, operator } = doors;
+    let leadership = Leadership::default();
+    let local = membership.is_controller().then(|| log as Arc<dyn ControlPort>);
+    let relay = Arc::new(Relay::new(local, leadership.clone(), membership.clone()));
+    desk.set_control(Arc::clone(&relay) as _);
+    if !membership.is_controller() {
+        // Nobody is served here: whoever calls hears so.
+        drop((control, controllers, operator));
+        let edge = LoneEdge { desk, stop: Arc::clone(&stop), membership };
+        return on_a_thread(stop, async move {
+            // The file stays open: it is locked, so that no second process takes this node's directory.
+            let _kept = storage;
+            edge.run().await;
+        });
+    }
+    let raft = Arc::new(ArcSwapOption::empty());
+    let known = membership.controllers.keys().copied().collect();
+    let controller = Controller {
+        desk,
+        clock,
+        queue,
+        stop: Arc::clone(&stop),
+        state,
+        acknowledged,
+        membership,
+        leadership,
+        callers: control,
+        raft: Arc::clone(&raft),
+    };
+    on_a_thread(stop, async move {
+        let answering = tokio::spawn(answer_controllers(controllers, raft, known));
+        let relaying = tokio::spawn(answer_operators(operator, relay));
+        controller.run(storage, reopen).await;
+        answering.abort();
+        relaying.abort();
+    })
+}
+
+fn on_a_thread(
+    stop: Arc<Stop>,
+    work: impl Future<Output = ()> + Send + 'static,
+) -> io::Result<RunningControl> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let thread =
+        std::thread::Builder::new().name("control".to_owned()).spawn(move || runtime.block_on(work))?;
+    Ok(RunningControl { stop, thread })
 }
 
 /// The control log at work.
 #[derive(Debug)]
 pub struct RunningControl {
-    log: Arc<ControlLog>,
     stop: Arc<Stop>,
     thread: JoinHandle<()>,
 }
 
 impl RunningControl {
-    /// The way to the log.
-    #[must_use]
-    pub fn log(&self) -> Arc<ControlLog> {
-        Arc::clone(&self.log)
-    }
-
     /// For whoever waits until a draining node is settled.
     #[must_use]
     pub fn drained(&self) -> Drained {
@@ -144,13 +222,10 @@ impl Service {
     async fn run(mut self, storage: Storage, reopen: impl Fn() -> Result<Storage, OpenError>) {
         let mut storage = Some(storage);
         let mut term = Term(0);
-        let mut wait = RETRY;
-        let mut said = false;
+        let mut tries = Tries::default();
+        let (_nobody, mut callers) = mpsc::channel(1);
         loop {
-            let opened = match storage.take() {
-                Some(storage) => Ok(storage),
-                None => reopen(),
-            };
+            let opened = storage.take().map_or_else(&reopen, Ok);
             let log = match opened {
                 Ok(storage) => Log::start(storage, self.desk.run().node, term).await,
                 Err(error) => Err(error.into()),
@@ -159,17 +234,15 @@ impl Service {
                 Ok(log) => {
                     self.state.store(Arc::new(log.state().clone()));
                     term = log.term();
-                    if said {
-                        tracing::info!("the control log works again");
-                    }
-                    (said, wait) = (false, RETRY);
+                    tries.note_success();
                     let post = Post {
                         log: &log,
                         desk: &self.desk,
                         clock: self.clock,
                         acknowledged: &self.acknowledged,
+                        company: Company::Alone,
                     };
-                    let ended = lead(post, &mut self.queue, &self.stop).await;
+                    let ended = lead(post, &mut self.queue, &mut callers, &self.stop).await;
                     log.stop().await;
                     match ended {
                         Ended::Stopped => return,
@@ -178,31 +251,71 @@ impl Service {
                             return;
                         }
                         Ended::Failed(failure) => failure,
+                        Ended::Deposed => LogFailure::Deposed,
                     }
                 }
                 Err(failure) => failure,
             };
-            if !said {
-                tracing::error!("the control log takes no entries ({failure}): {FROZEN}");
-                said = true;
-            }
-            if !self.pause(wait, &failure.to_string()).await {
+            if !tries.pause(&mut self.queue, &self.stop, &failure).await {
                 return;
             }
-            wait = (2 * wait).min(LONGEST_RETRY);
         }
     }
+}
 
-    /// Waits, and refuses whatever is asked meanwhile; false: the node stops.
-    async fn pause(&mut self, wait: Duration, reason: &str) -> bool {
-        self.queue.refuse(reason);
-        let over = tokio::time::sleep(wait);
+/// A node of a fleet that never leads.
+struct LoneEdge {
+    desk: Arc<Desk>,
+    stop: Arc<Stop>,
+    membership: Membership,
+}
+
+impl LoneEdge {
+    async fn run(self) {
+        let Self { desk, stop, membership } = self;
+        let mut search = Search::new(membership.controllers.clone());
+        follow(Edge { desk: &desk, dialer: &membership.dialer, stop: &stop }, &mut search).await;
+    }
+}
+
+/// Opening a log again and again.
+#[derive(Debug)]
+pub(super) struct Tries {
+    wait: Duration,
+    said: bool,
+}
+
+impl Default for Tries {
+    fn default() -> Self {
+        Self { wait: RETRY, said: false }
+    }
+}
+
+impl Tries {
+    /// The log is open.
+    pub(super) fn note_success(&mut self) {
+        if self.said {
+            tracing::info!("the control log works again");
+        }
+        *self = Self::default();
+    }
+
+    /// Says once what is wrong, waits, and refuses whatever is asked meanwhile; false: the node stops.
+    pub(super) async fn pause(&mut self, queue: &mut Queue, stop: &Stop, failure: &LogFailure) -> bool {
+        if !self.said {
+            tracing::error!("the control log takes no entries ({failure}): {FROZEN}");
+            self.said = true;
+        }
+        let reason = failure.to_string();
+        queue.refuse(&reason);
+        let over = tokio::time::sleep(self.wait);
+        self.wait = (2 * self.wait).min(LONGEST_RETRY);
         tokio::pin!(over);
         loop {
             tokio::select! {
                 () = &mut over => return true,
-                request = self.queue.next() => request.refuse(reason),
-                () = self.stop.asked() => return false,
+                request = queue.next() => request.refuse(&reason),
+                () = stop.asked() => return false,
             }
         }
     }

@@ -1,7 +1,7 @@
 //! What the desk asks of the control log: the seam through which adapters reach it.
 
 use async_trait::async_trait;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::model::ids::{EventId, KeyId, LogIndex, TicketId};
 use crate::model::ledger::{ChangeKind, ChangeOutcome, Condition};
@@ -75,7 +75,7 @@ pub trait ControlPort: Send + Sync {
 }
 
 /// What a change did.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Changed {
     /// Where in the log it stands.
     pub index: LogIndex,
@@ -90,7 +90,7 @@ pub struct Changed {
 }
 
 /// What a change would come to.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Tried {
     /// The version (ETag) that the event has; `None`: there is none of this id.
     pub version: Option<u64>,
@@ -105,7 +105,7 @@ pub struct Tried {
 }
 
 /// Why the control log did not do as asked.
-#[derive(Clone, Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error, Serialize, Deserialize)]
 pub enum ControlError {
     /// There is no such event.
     #[error("there is no event of this id; PUT creates one")]

@@ -34,9 +34,9 @@ pub enum PeerError {
 }
 
 /// A stream of bytes in both directions.
-pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Sync + Unpin {}
 
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
+impl<T: AsyncRead + AsyncWrite + Send + Sync + Unpin> Stream for T {}
 
 /// A connection to a node that is who it says it is.
 pub struct Conversation {

@@ -38,8 +38,8 @@ openraft::declare_raft_types!(
 type StorageError = openraft::StorageError<u64>;
 type LogId = openraft::LogId<u64>;
 
-/// An open control log, before raft runs on it.
-#[derive(Debug)]
+/// An open control log, before raft runs on it; clones are the same one.
+#[derive(Clone, Debug)]
 pub(super) struct Storage {
     file: Arc<LogFile>,
 }

@@ -179,6 +179,12 @@ impl Leader {
         self.edges.iter().filter(|(_, edge)| edge.is_heard(boot)).map(|(run, _)| *run).collect()
     }
 
+    /// Whether a run has said its last word: it is not to be registered anew.
+    #[must_use]
+    pub fn is_leaving(&self, run: NodeRun) -> bool {
+        self.edges.get(&run).is_some_and(|edge| edge.stage == EdgeStage::Gone)
+    }
+
     /// Entries were applied that this leader was not told of: what it kept of live sets has a hole.
     fn miss(&mut self, index: LogIndex) {
         let before = LogIndex(index.0.saturating_sub(1)).max(self.seen);

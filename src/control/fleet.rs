@@ -1,0 +1,241 @@
+//! The control log as one of a fleet: leads when the controllers elect this node, follows whoever leads otherwise.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::{ArcSwap, ArcSwapOption};
+use openraft::Raft;
+use tokio::sync::mpsc;
+
+use super::acknowledged::Acknowledged;
+use super::follow::{Edge, Search, follow};
+use super::lead::{Callers, Company, Ended, Post, lead};
+use super::peers::{Peers, answer};
+use super::queue::Queue;
+use super::raft::{Log, LogFailure, Standing};
+use super::service::Tries;
+use super::stop::Stop;
+use super::storage::{LogTypes, OpenError, SharedState, Storage};
+use super::streams::redirect;
+use crate::clock::Clock;
+use crate::desk::Desk;
+use crate::model::ids::{NodeId, Term};
+use crate::peer::{Conversation, Dialer};
+
+/// This node's place in a fleet.
+#[derive(Clone, Debug)]
+pub struct Membership {
+    /// Calls the other nodes.
+    pub dialer: Dialer,
+    /// The controllers of the configuration, with host and port.
+    pub controllers: BTreeMap<NodeId, String>,
+    /// Between controllers.
+    pub heartbeat: Duration,
+}
+
+impl Membership {
+    /// Whether this node may lead.
+    #[must_use]
+    pub fn is_controller(&self) -> bool {
+        self.controllers.contains_key(&self.dialer.me().node)
+    }
+}
+
+/// Who calls this node, by what for.
+#[derive(Debug)]
+pub struct Doors {
+    /// Edges with reports.
+    pub control: mpsc::Receiver<Conversation>,
+    /// Controllers with raft's messages.
+    pub raft: mpsc::Receiver<Conversation>,
+    /// Nodes that an operator has asked.
+    pub operator: mpsc::Receiver<Conversation>,
+}
+
+/// Who leads, as this node knows it; clones share it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Leadership(Arc<ArcSwap<Standings>>);
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Standings {
+    /// Whether this node leads.
+    pub(super) leads: bool,
+    /// Who else does, if that is known.
+    pub(super) other: Option<NodeId>,
+}
+
+impl Leadership {
+    pub(super) fn read(&self) -> Standings {
+        **self.0.load()
+    }
+
+    fn note(&self, standing: Standing) {
+        let now = match standing {
+            Standing::Leads => Standings { leads: true, other: None },
+            Standing::Follows(other) => Standings { leads: false, other },
+        };
+        self.0.store(Arc::new(now));
+    }
+}
+
+/// A controller of a fleet.
+pub(super) struct Controller {
+    pub(super) desk: Arc<Desk>,
+    pub(super) clock: Clock,
+    pub(super) queue: Queue,
+    pub(super) stop: Arc<Stop>,
+    pub(super) state: Arc<ArcSwap<SharedState>>,
+    pub(super) acknowledged: Acknowledged,
+    pub(super) membership: Membership,
+    pub(super) leadership: Leadership,
+    pub(super) callers: Callers,
+    pub(super) raft: Arc<ArcSwapOption<Raft<LogTypes>>>,
+}
+
+impl Controller {
+    /// Runs until the node stops; opens the log again when it fails.
+    pub(super) async fn run(
+        mut self,
+        storage: Storage,
+        reopen: impl Fn() -> Result<Storage, OpenError>,
+    ) {
+        let mut storage = Some(storage);
+        let mut tries = Tries::default();
+        loop {
+            let opened = storage.take().map_or_else(&reopen, Ok);
+            let failure = match opened {
+                Ok(storage) => match self.open(storage).await {
+                    Ok(log) => {
+                        tries.note_success();
+                        match self.serve(&log).await {
+                            Some(failure) => failure,
+                            None => return log.stop().await,
+                        }
+                    }
+                    Err(failure) => failure,
+                },
+                Err(error) => error.into(),
+            };
+            self.raft.store(None);
+            self.leadership.note(Standing::Follows(None));
+            if !tries.pause(&mut self.queue, &self.stop, &failure).await {
+                return;
+            }
+        }
+    }
+
+    async fn open(&self, storage: Storage) -> Result<Log, LogFailure> {
+        let Membership { dialer, heartbeat, .. } = &self.membership;
+        let network = Peers(dialer.clone());
+        let log = Log::open(storage, dialer.me().node, Term(0), network, *heartbeat).await?;
+        self.state.store(Arc::new(log.state().clone()));
+        self.raft.store(Some(Arc::new(log.raft().clone())));
+        Ok(log)
+    }
+
+    /// Leads and follows by turns; `None`: the node stops.
+    async fn serve(&mut self, log: &Log) -> Option<LogFailure> {
+        let mut search = Search::new(self.membership.controllers.clone());
+        loop {
+            let standing = log.standing();
+            self.leadership.note(standing);
+            let ended = match standing {
+                Standing::Leads => self.lead(log).await,
+                Standing::Follows(leader) => {
+                    search.learn(log.controllers());
+                    search.suggest(leader);
+                    self.follow(log, &mut search).await
+                }
+            };
+            match ended {
+                Ended::Stopped => return None,
+                Ended::Deposed => {}
+                Ended::Outdated => {
+                    tracing::error!(
+                        "a newer run of this node is in the control log: end the other process of this `node.id`"
+                    );
+                    return None;
+                }
+                Ended::Failed(failure) => return Some(failure),
+            }
+        }
+    }
+
+    async fn lead(&mut self, log: &Log) -> Ended {
+        tracing::info!(term = log.term().0, "this controller leads");
+        let post = Post {
+            log,
+            desk: &self.desk,
+            clock: self.clock,
+            acknowledged: &self.acknowledged,
+            company: Company::Fleet,
+        };
+        let ended = lead(post, &mut self.queue, &mut self.callers, &self.stop).await;
+        self.leadership.note(log.standing());
+        if matches!(ended, Ended::Deposed) {
+            tracing::info!("this controller leads no more");
+        }
+        ended
+    }
+
+    async fn follow(&mut self, log: &Log, search: &mut Search) -> Ended {
+        let edge = Edge { desk: &self.desk, dialer: &self.membership.dialer, stop: &self.stop };
+        let leadership = self.leadership.clone();
+        let turn_away = async {
+            loop {
+                tokio::select! {
+                    Some(caller) = self.callers.recv() => {
+                        tokio::spawn(redirect(caller, leadership.read().other));
+                    }
+                    request = self.queue.next() => request.refuse("this controller does not lead"),
+                }
+            }
+        };
+        let elected = async {
+            loop {
+                match log.standing() {
+                    Standing::Leads => return Ended::Deposed,
+                    standing => leadership.note(standing),
+                }
+                if let Some(failure) = log.fatal() {
+                    return Ended::Failed(failure);
+                }
+                log.news().await;
+            }
+        };
+        tokio::select! {
+            () = follow(edge, search) => Ended::Stopped,
+            ended = elected => ended,
+            () = turn_away => Ended::Stopped,
+        }
+    }
+}
+
+/// Answers other controllers, for as long as the node runs: those of the configuration (`known`) and those that the
+/// log knows. An edge has no business here.
+pub(super) async fn answer_controllers(
+    mut callers: mpsc::Receiver<Conversation>,
+    raft: Arc<ArcSwapOption<Raft<LogTypes>>>,
+    known: BTreeSet<NodeId>,
+) {
+    while let Some(caller) = callers.recv().await {
+        // A controller whose log is closed has nothing to say.
+        let Some(raft) = raft.load_full() else { continue };
+        let node = caller.peer().node;
+        let is_member = |raft: &Raft<LogTypes>| {
+            let metrics = raft.metrics();
+            let seen = metrics.borrow();
+            seen.membership_config.membership().get_node(&u64::from(node.0.get())).is_some()
+        };
+        if !known.contains(&node) && !is_member(&raft) {
+            tracing::warn!(%node, "a node that is no controller sends messages of the control log");
+            continue;
+        }
+        tokio::spawn(async move {
+            if let Err(error) = answer(caller, Raft::clone(&raft)).await {
+                tracing::debug!(%node, %error, "a controller has hung up");
+            }
+        });
+    }
+}

@@ -1,0 +1,161 @@
+//! What controllers say to each other: raft's messages over the port between nodes.
+
+use std::time::Duration;
+
+use openraft::error::{InstallSnapshotError, NetworkError, RPCError, RaftError, RemoteError, Unreachable};
+use openraft::network::{Backoff, RPCOption, RaftNetwork, RaftNetworkFactory};
+use openraft::raft::{
+    AppendEntriesRequest, AppendEntriesResponse, InstallSnapshotRequest, InstallSnapshotResponse,
+    VoteRequest, VoteResponse,
+};
+use openraft::{AnyError, BasicNode, Raft};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use super::raft::node_of;
+use super::storage::LogTypes;
+use crate::peer::{Address, Conversation, Dialer, PeerError, Purpose};
+
+/// Who cannot be reached is called again after this long.
+const AGAIN: Duration = Duration::from_millis(100);
+
+/// A question of one controller to another.
+#[derive(Debug, Serialize, Deserialize)]
+enum Question {
+    Append(AppendEntriesRequest<LogTypes>),
+    Vote(VoteRequest<u64>),
+    Snapshot(InstallSnapshotRequest<LogTypes>),
+    /// Whether the other has a log already.
+    Founded,
+}
+
+type Appended = Result<AppendEntriesResponse<u64>, RaftError<u64>>;
+type Voted = Result<VoteResponse<u64>, RaftError<u64>>;
+type Installed = Result<InstallSnapshotResponse<u64>, RaftError<u64, InstallSnapshotError>>;
+
+/// Answers one controller's questions until it hangs up. Each answer has the type that its question asks for.
+pub(super) async fn answer(mut conversation: Conversation, raft: Raft<LogTypes>) -> Result<(), PeerError> {
+    loop {
+        match conversation.hear().await? {
+            Question::Append(request) => {
+                let answer: Appended = raft.append_entries(request).await;
+                conversation.say(&answer).await?;
+            }
+            Question::Vote(request) => {
+                let answer: Voted = raft.vote(request).await;
+                conversation.say(&answer).await?;
+            }
+            Question::Snapshot(request) => {
+                let answer: Installed = raft.install_snapshot(request).await;
+                conversation.say(&answer).await?;
+            }
+            Question::Founded => {
+                // A log that cannot tell is no empty one.
+                let founded = raft.is_initialized().await.unwrap_or(true);
+                conversation.say(&founded).await?;
+            }
+        }
+    }
+}
+
+/// Whether the controller at this address has a log.
+///
+/// # Errors
+/// Why it cannot be asked.
+pub(super) async fn is_founded(dialer: &Dialer, at: &Address) -> anyhow::Result<bool> {
+    let mut conversation = dialer.dial(at, Purpose::Raft).await?;
+    conversation.say(&Question::Founded).await?;
+    Ok(conversation.hear().await?)
+}
+
+/// Calls other controllers for raft.
+#[derive(Clone, Debug)]
+pub(super) struct Peers(pub(super) Dialer);
+
+/// The way to one of them; a connection that was left in the middle of an answer is not used again.
+pub(super) struct ToPeer {
+    dialer: Dialer,
+    address: Option<Address>,
+    idle: Option<Conversation>,
+}
+
+impl RaftNetworkFactory<LogTypes> for Peers {
+    type Network = ToPeer;
+
+    async fn new_client(&mut self, target: u64, node: &BasicNode) -> ToPeer {
+        let address = node_of(target).map(|number| Address { node: number, at: node.addr.clone() });
+        ToPeer { dialer: self.0.clone(), address, idle: None }
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("raft names a node that cannot be one")]
+struct NoSuchNode;
+
+impl ToPeer {
+    async fn ask<T, E>(&mut self, question: &Question) -> Result<T, RPCError<u64, BasicNode, E>>
+    where
+        T: DeserializeOwned,
+        E: std::error::Error,
+    {
+        let Some(address) = &self.address else {
+            return Err(RPCError::Unreachable(Unreachable::new(&NoSuchNode)));
+        };
+        let mut conversation = match self.idle.take() {
+            Some(conversation) => conversation,
+            None => {
+                let answered = self.dialer.dial(address, Purpose::Raft).await;
+                answered.map_err(|error| RPCError::Unreachable(Unreachable::new(&error)))?
+            }
+        };
+        let lost = |error: PeerError| RPCError::Network(NetworkError::from(AnyError::new(&error)));
+        conversation.say(question).await.map_err(lost)?;
+        let answer = conversation.hear().await.map_err(lost)?;
+        self.idle = Some(conversation);
+        Ok(answer)
+    }
+
+    fn of_peer<T, E: std::error::Error>(
+        &self,
+        answer: Result<T, E>,
+    ) -> Result<T, RPCError<u64, BasicNode, E>> {
+        let target = self.address.as_ref().map_or(0, |address| u64::from(address.node.0.get()));
+        answer.map_err(|error| RPCError::RemoteError(RemoteError::new(target, error)))
+    }
+}
+
+impl RaftNetwork<LogTypes> for ToPeer {
+    async fn append_entries(
+        &mut self,
+        request: AppendEntriesRequest<LogTypes>,
+        _: RPCOption,
+    ) -> Result<AppendEntriesResponse<u64>, RPCError<u64, BasicNode, RaftError<u64>>> {
+        let answer: Appended = self.ask(&Question::Append(request)).await?;
+        self.of_peer(answer)
+    }
+
+    async fn install_snapshot(
+        &mut self,
+        request: InstallSnapshotRequest<LogTypes>,
+        _: RPCOption,
+    ) -> Result<
+        InstallSnapshotResponse<u64>,
+        RPCError<u64, BasicNode, RaftError<u64, InstallSnapshotError>>,
+    > {
+        let answer: Installed = self.ask(&Question::Snapshot(request)).await?;
+        self.of_peer(answer)
+    }
+
+    async fn vote(
+        &mut self,
+        request: VoteRequest<u64>,
+        _: RPCOption,
+    ) -> Result<VoteResponse<u64>, RPCError<u64, BasicNode, RaftError<u64>>> {
+        let answer: Voted = self.ask(&Question::Vote(request)).await?;
+        self.of_peer(answer)
+    }
+
+    fn backoff(&self) -> Backoff {
+        Backoff::new(std::iter::repeat(AGAIN))
+    }
+}

@@ -1,0 +1,226 @@
+//! The control log as seen from any node of a fleet: asked here if this node leads, else of the leader.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tokio::sync::mpsc;
+
+use super::fleet::{Leadership, Membership};
+use crate::desk::{Changed, ControlError, ControlPort, Tried};
+use crate::model::ids::{EventId, KeyId, LogIndex, NodeId, TicketId};
+use crate::model::ledger::{ChangeKind, Condition};
+use crate::peer::{Address, Conversation, Dialer, PeerError, Purpose};
+
+/// How long a leader is looked for.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long until the controllers are asked again.
+const AGAIN: Duration = Duration::from_millis(200);
+
+/// What is asked of the leader: the calls of [`ControlPort`].
+#[derive(Clone, Debug, Serialize, Deserialize)]
+enum Asked {
+    Change(EventId, ChangeKind, Condition),
+    TryChange(EventId, ChangeKind, Condition),
+    RotateKey,
+    TryRotateKey,
+    Describe(EventId),
+    List,
+    EventLog(EventId, LogIndex, usize),
+    Explain(EventId, TicketId),
+}
+
+/// What it answers; JSON travels as text.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+enum Answered {
+    Changed(Changed),
+    Tried(Tried),
+    Rotated(KeyId, LogIndex),
+    NextKey(KeyId),
+    Json(Vec<String>),
+}
+
+/// An answer, or who leads if the one that was asked does not.
+type Reply = Result<Result<Answered, ControlError>, Option<NodeId>>;
+
+/// The way to whoever leads.
+pub(super) struct Relay {
+    /// This node's own log, if it is a controller.
+    local: Option<Arc<dyn ControlPort>>,
+    leadership: Leadership,
+    dialer: Dialer,
+    controllers: BTreeMap<NodeId, String>,
+}
+
+impl Relay {
+    pub(super) fn new(
+        local: Option<Arc<dyn ControlPort>>,
+        leadership: Leadership,
+        membership: Membership,
+    ) -> Self {
+        let Membership { dialer, controllers, .. } = membership;
+        Self { local, leadership, dialer, controllers }
+    }
+
+    /// The own log, if this node leads.
+    fn own(&self) -> Option<&Arc<dyn ControlPort>> {
+        self.local.as_ref().filter(|_| self.leadership.read().leads)
+    }
+
+    async fn ask(&self, asked: Asked) -> Result<Answered, ControlError> {
+        let unreachable = || ControlError::Unavailable("no controller says that it leads".to_owned());
+        tokio::time::timeout(PATIENCE, self.find_and_ask(&asked)).await.unwrap_or_else(|_| Err(unreachable()))
+    }
+
+    async fn find_and_ask(&self, asked: &Asked) -> Result<Answered, ControlError> {
+        let me = self.dialer.me().node;
+        let mut hint = self.leadership.read().other;
+        loop {
+            if let Some(own) = self.own() {
+                return perform(own.as_ref(), asked.clone()).await;
+            }
+            let others = self.controllers.keys().copied().filter(|node| *node != me);
+            let order: Vec<NodeId> = hint.take().into_iter().chain(others).collect();
+            for node in order {
+                let Some(at) = self.controllers.get(&node) else { continue };
+                let address = Address { node, at: at.clone() };
+                let Ok(mut conversation) = self.dialer.dial(&address, Purpose::Operator).await else {
+                    continue;
+                };
+                // From here on the question may have been heard.
+                let lost = |_: PeerError| ControlError::Unknown;
+                conversation.say(asked).await.map_err(lost)?;
+                match conversation.hear::<Reply>().await.map_err(lost)? {
+                    Ok(answer) => return answer,
+                    Err(leader) => hint = leader.filter(|leader| *leader != node).or(hint),
+                }
+                if hint.is_some() {
+                    break;
+                }
+            }
+            tokio::time::sleep(AGAIN).await;
+        }
+    }
+}
+
+/// Does what another node asks of the log here.
+async fn perform(log: &dyn ControlPort, asked: Asked) -> Result<Answered, ControlError> {
+    let texts = |values: Vec<Value>| Answered::Json(values.iter().map(Value::to_string).collect());
+    Ok(match asked {
+        Asked::Change(event, kind, condition) => Answered::Changed(log.change(event, kind, condition).await?),
+        Asked::TryChange(event, kind, condition) => {
+            Answered::Tried(log.try_change(event, kind, condition).await?)
+        }
+        Asked::RotateKey => {
+            let (key, index) = log.rotate_key().await?;
+            Answered::Rotated(key, index)
+        }
+        Asked::TryRotateKey => Answered::NextKey(log.try_rotate_key().await?),
+        Asked::Describe(event) => texts(vec![log.describe(event).await?]),
+        Asked::List => texts(log.list().await?),
+        Asked::EventLog(event, after, limit) => texts(log.event_log(event, after, limit).await?),
+        Asked::Explain(event, ticket) => texts(vec![log.explain(event, ticket).await?]),
+    })
+}
+
+/// Answers other nodes' operators, for as long as the node runs.
+pub(super) async fn answer_operators(mut callers: mpsc::Receiver<Conversation>, relay: Arc<Relay>) {
+    while let Some(caller) = callers.recv().await {
+        let relay = Arc::clone(&relay);
+        tokio::spawn(async move {
+            let node = caller.peer().node;
+            if let Err(error) = answer(caller, &relay).await {
+                tracing::debug!(%node, %error, "an operator's question was not answered");
+            }
+        });
+    }
+}
+
+async fn answer(mut caller: Conversation, relay: &Relay) -> Result<(), PeerError> {
+    let asked: Asked = caller.hear().await?;
+    let reply: Reply = match relay.own() {
+        Some(own) => Ok(perform(own.as_ref(), asked).await),
+        None => Err(relay.leadership.read().other),
+    };
+    caller.say(&reply).await
+}
+
+/// An answer that does not fit its question.
+fn strange() -> ControlError {
+    ControlError::Unavailable("the leader answers something else; do all nodes run one version?".to_owned())
+}
+
+fn values(answered: Answered) -> Result<Vec<Value>, ControlError> {
+    let Answered::Json(texts) = answered else { return Err(strange()) };
+    texts.iter().map(|text| serde_json::from_str(text).map_err(|_| strange())).collect()
+}
+
+fn value(answered: Answered) -> Result<Value, ControlError> {
+    values(answered)?.pop().ok_or_else(strange)
+}
+
+#[async_trait]
+impl ControlPort for Relay {
+    async fn change(
+        &self,
+        event: EventId,
+        kind: ChangeKind,
+        condition: Condition,
+    ) -> Result<Changed, ControlError> {
+        match self.ask(Asked::Change(event, kind, condition)).await? {
+            Answered::Changed(changed) => Ok(changed),
+            _ => Err(strange()),
+        }
+    }
+
+    async fn try_change(
+        &self,
+        event: EventId,
+        kind: ChangeKind,
+        condition: Condition,
+    ) -> Result<Tried, ControlError> {
+        match self.ask(Asked::TryChange(event, kind, condition)).await? {
+            Answered::Tried(tried) => Ok(tried),
+            _ => Err(strange()),
+        }
+    }
+
+    async fn rotate_key(&self) -> Result<(KeyId, LogIndex), ControlError> {
+        match self.ask(Asked::RotateKey).await? {
+            Answered::Rotated(key, index) => Ok((key, index)),
+            _ => Err(strange()),
+        }
+    }
+
+    async fn try_rotate_key(&self) -> Result<KeyId, ControlError> {
+        match self.ask(Asked::TryRotateKey).await? {
+            Answered::NextKey(key) => Ok(key),
+            _ => Err(strange()),
+        }
+    }
+
+    async fn describe(&self, event: EventId) -> Result<Value, ControlError> {
+        value(self.ask(Asked::Describe(event)).await?)
+    }
+
+    async fn list(&self) -> Result<Vec<Value>, ControlError> {
+        values(self.ask(Asked::List).await?)
+    }
+
+    async fn event_log(
+        &self,
+        event: EventId,
+        after: LogIndex,
+        limit: usize,
+    ) -> Result<Vec<Value>, ControlError> {
+        values(self.ask(Asked::EventLog(event, after, limit)).await?)
+    }
+
+    async fn explain(&self, event: EventId, ticket: TicketId) -> Result<Value, ControlError> {
+        value(self.ask(Asked::Explain(event, ticket)).await?)
+    }
+}
