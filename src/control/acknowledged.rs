@@ -20,6 +20,11 @@ impl Acknowledged {
         }
     }
 
+    /// How far a node has come, if the leader hears it.
+    pub(super) fn of(&self, run: &NodeRun) -> Option<LogIndex> {
+        self.0.load().get(run).copied()
+    }
+
     /// How many of these nodes have come as far as `index`.
     pub(super) fn count<'a>(&self, of: impl Iterator<Item = &'a NodeRun>, index: LogIndex) -> usize {
         let known = self.0.load();

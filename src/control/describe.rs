@@ -3,8 +3,36 @@
 use serde_json::{Value, json};
 
 use super::acknowledged::Acknowledged;
-use crate::model::ids::{EventId, LogIndex, TicketId};
+use super::council::Council;
+use crate::model::ids::{EventId, LogIndex, NodeRun, TicketId};
 use crate::model::ledger::{Event, State};
+
+/// A node that is alone.
+pub(super) fn lone(state: &State) -> Value {
+    json!({ "alone": true, "index": state.index, "nodes": nodes(state, |_| None) })
+}
+
+/// A fleet: its controllers, and every node that is registered.
+pub(super) fn fleet(state: &State, council: &Council, acknowledged: &Acknowledged) -> Value {
+    json!({
+        "alone": false,
+        "index": state.index,
+        "controllers": council.controllers(),
+        "nodes": nodes(state, |run| acknowledged.of(run)),
+    })
+}
+
+fn nodes(state: &State, acknowledged: impl Fn(&NodeRun) -> Option<LogIndex>) -> Vec<Value> {
+    let node = |(run, known): (&NodeRun, &crate::model::ledger::RunState)| {
+        json!({
+            "node": run.node,
+            "generation": run.generation,
+            "registered_heard_ms": known.heard.0,
+            "acknowledged_index": acknowledged(run),
+        })
+    };
+    state.runs.iter().map(node).collect()
+}
 
 /// An event: its policy as stated and as it is in force, and what the log counts.
 pub(super) fn event(state: &State, id: &EventId, event: &Event, acknowledged: &Acknowledged) -> Value {

@@ -95,11 +95,7 @@ pub(super) struct Controller {
 
 impl Controller {
     /// Runs until the node stops; opens the log again when it fails.
-    pub(super) async fn run(
-        mut self,
-        storage: Storage,
-        reopen: impl Fn() -> Result<Storage, OpenError>,
-    ) {
+    pub(super) async fn run(mut self, storage: Storage, reopen: impl Fn() -> Result<Storage, OpenError>) {
         let mut storage = Some(storage);
         let mut tries = Tries::default();
         loop {

@@ -40,7 +40,8 @@ impl Search {
     /// Whom to ask next: whoever is said to lead, else each in turn; `None`: all were asked, a round is over.
     fn next(&mut self, me: NodeId) -> Option<Address> {
         let hinted = self.hint.take().filter(|hint| *hint != me && !self.tried.contains(hint));
-        let untried = || self.controllers.keys().copied().find(|node| *node != me && !self.tried.contains(node));
+        let untried =
+            || self.controllers.keys().copied().find(|node| *node != me && !self.tried.contains(node));
         let Some(node) = hinted.or_else(untried) else {
             self.tried.clear();
             return None;

@@ -138,10 +138,8 @@ impl RaftNetwork<LogTypes> for ToPeer {
         &mut self,
         request: InstallSnapshotRequest<LogTypes>,
         _: RPCOption,
-    ) -> Result<
-        InstallSnapshotResponse<u64>,
-        RPCError<u64, BasicNode, RaftError<u64, InstallSnapshotError>>,
-    > {
+    ) -> Result<InstallSnapshotResponse<u64>, RPCError<u64, BasicNode, RaftError<u64, InstallSnapshotError>>>
+    {
         let answer: Installed = self.ask(&Question::Snapshot(request)).await?;
         self.of_peer(answer)
     }

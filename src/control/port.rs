@@ -8,14 +8,17 @@ use async_trait::async_trait;
 use serde_json::Value;
 
 use super::acknowledged::Acknowledged;
+use super::council::Council;
 use super::describe;
 use super::lead::new_key;
 use super::queue::{Answer, Asking};
 use super::storage::SharedState;
 use crate::clock::Clock;
-use crate::desk::{Changed, ControlError, ControlPort, Tried};
+use crate::desk::{Changed, ControlError, ControlPort, FleetDeed, Tried};
 use crate::model::ids::{EventId, KeyId, LogIndex, TicketId};
-use crate::model::ledger::{self, Change, ChangeApplied, ChangeError, ChangeKind, Command, Condition, Step};
+use crate::model::ledger::{
+    self, Change, ChangeApplied, ChangeError, ChangeKind, Command, Condition, Step, Tick,
+};
 use crate::model::policy::Policy;
 
 /// How long an answer may take.
@@ -28,6 +31,7 @@ pub struct ControlLog {
     state: Arc<ArcSwap<SharedState>>,
     acknowledged: Acknowledged,
     clock: Clock,
+    council: Option<Council>,
 }
 
 impl ControlLog {
@@ -36,8 +40,9 @@ impl ControlLog {
         state: Arc<ArcSwap<SharedState>>,
         acknowledged: Acknowledged,
         clock: Clock,
+        council: Option<Council>,
     ) -> Self {
-        Self { asking, state, acknowledged, clock }
+        Self { asking, state, acknowledged, clock, council }
     }
 
     async fn put(&self, command: Command) -> Result<(LogIndex, Step), ControlError> {
@@ -135,6 +140,29 @@ impl ControlPort for ControlLog {
 
     async fn explain(&self, event: EventId, ticket: TicketId) -> Result<Value, ControlError> {
         self.event(&event, |state, event| describe::ticket(state, event, ticket))
+    }
+
+    async fn fleet(&self, deed: FleetDeed) -> Result<Value, ControlError> {
+        let Some(council) = &self.council else {
+            return match deed {
+                FleetDeed::Look => Ok(self.read(|state| describe::lone(state))),
+                _ => Err(ControlError::Conflict(
+                    "this node is alone: a fleet needs `cluster:` in the configuration".to_owned(),
+                )),
+            };
+        };
+        match deed {
+            FleetDeed::Look => {}
+            FleetDeed::Found => council.found().await?,
+            FleetDeed::AddController { node, address } => council.add(node, address).await?,
+            FleetDeed::RemoveController { node } => council.remove(node).await?,
+            FleetDeed::Expel { node } => {
+                let runs = self.read(|state| council.gone(state, node, &self.acknowledged))?;
+                let tick = Tick { now: self.clock.wall(), ended: runs, ..Tick::default() };
+                self.put(Command::Tick(tick)).await?;
+            }
+        }
+        Ok(self.read(|state| describe::fleet(state, council, &self.acknowledged)))
     }
 }
 

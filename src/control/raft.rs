@@ -12,9 +12,7 @@ use openraft::raft::{
     VoteRequest, VoteResponse,
 };
 use openraft::storage::RaftLogStorage;
-use openraft::{
-    BasicNode, CommittedLeaderId, Config, Raft, RaftMetrics, ServerState, SnapshotPolicy, Vote,
-};
+use openraft::{BasicNode, CommittedLeaderId, Config, Raft, RaftMetrics, ServerState, SnapshotPolicy, Vote};
 
 use super::storage::{LogTypes, OpenError, SharedState, Storage};
 use crate::model::ids::{NodeId, Term};
@@ -188,7 +186,8 @@ impl Log {
 
     /// Puts a command into the log; on return it is on the disks of a quorum and applied.
     pub(super) async fn write(&self, command: Command) -> Result<Outcome, LogFailure> {
-        let written = tokio::time::timeout(HEARTBEATS_PER_WRITE * self.heartbeat, self.raft.client_write(command));
+        let written =
+            tokio::time::timeout(HEARTBEATS_PER_WRITE * self.heartbeat, self.raft.client_write(command));
         match written.await {
             Ok(Ok(response)) => Ok(response.data),
             Ok(Err(RaftError::APIError(_))) | Err(_) => Err(LogFailure::Deposed),

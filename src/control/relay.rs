@@ -10,7 +10,7 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 
 use super::fleet::{Leadership, Membership};
-use crate::desk::{Changed, ControlError, ControlPort, Tried};
+use crate::desk::{Changed, ControlError, ControlPort, FleetDeed, Tried};
 use crate::model::ids::{EventId, KeyId, LogIndex, NodeId, TicketId};
 use crate::model::ledger::{ChangeKind, Condition};
 use crate::peer::{Address, Conversation, Dialer, PeerError, Purpose};
@@ -32,6 +32,7 @@ enum Asked {
     List,
     EventLog(EventId, LogIndex, usize),
     Explain(EventId, TicketId),
+    Fleet(FleetDeed),
 }
 
 /// What it answers; JSON travels as text.
@@ -124,6 +125,7 @@ async fn perform(log: &dyn ControlPort, asked: Asked) -> Result<Answered, Contro
         Asked::List => texts(log.list().await?),
         Asked::EventLog(event, after, limit) => texts(log.event_log(event, after, limit).await?),
         Asked::Explain(event, ticket) => texts(vec![log.explain(event, ticket).await?]),
+        Asked::Fleet(deed) => texts(vec![log.fleet(deed).await?]),
     })
 }
 
@@ -222,5 +224,16 @@ impl ControlPort for Relay {
 
     async fn explain(&self, event: EventId, ticket: TicketId) -> Result<Value, ControlError> {
         value(self.ask(Asked::Explain(event, ticket)).await?)
+    }
+
+    async fn fleet(&self, deed: FleetDeed) -> Result<Value, ControlError> {
+        match (&self.local, deed) {
+            // Who founds is asked where no leader is yet.
+            (Some(local), FleetDeed::Found) => local.fleet(FleetDeed::Found).await,
+            (None, FleetDeed::Found) => Err(ControlError::Conflict(
+                "this node is no controller: ask one of them to found the fleet".to_owned(),
+            )),
+            (_, deed) => value(self.ask(Asked::Fleet(deed)).await?),
+        }
     }
 }

@@ -11,6 +11,7 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 use tokio::sync::mpsc;
 
 use super::acknowledged::Acknowledged;
+use super::council::Council;
 use super::fleet::{Controller, Doors, Leadership, Membership, answer_controllers};
 use super::follow::{Edge, Search, follow};
 use super::lead::{Company, Ended, Post, lead};
@@ -95,12 +96,12 @@ struct Parts {
 }
 
 impl Parts {
-    fn new(clock: Clock) -> Self {
+    fn new(clock: Clock, council: Option<Council>) -> Self {
         let (asking, queue) = queue();
         let stop = Arc::new(Stop::new());
         let state = Arc::new(ArcSwap::from_pointee(SharedState::default()));
         let acknowledged = Acknowledged::default();
-        let log = Arc::new(ControlLog::new(asking, Arc::clone(&state), acknowledged.clone(), clock));
+        let log = Arc::new(ControlLog::new(asking, Arc::clone(&state), acknowledged.clone(), clock, council));
         Self { queue, stop, state, acknowledged, log }
     }
 }
@@ -112,7 +113,7 @@ pub(super) fn start(
     clock: Clock,
     desk: Arc<Desk>,
 ) -> io::Result<RunningControl> {
-    let Parts { queue, stop, state, acknowledged, log } = Parts::new(clock);
+    let Parts { queue, stop, state, acknowledged, log } = Parts::new(clock, None);
     desk.set_control(log);
     let service = Service { desk, clock, queue, stop: Arc::clone(&stop), state, acknowledged };
     on_a_thread(stop, service.run(storage, reopen))
@@ -126,7 +127,9 @@ fn join(
     membership: Membership,
     doors: Doors,
 ) -> io::Result<RunningControl> {
-    let Parts { queue, stop, state, acknowledged, log } = Parts::new(clock);
+    let raft = Arc::new(ArcSwapOption::empty());
+    let council = Council::new(Arc::clone(&raft), membership.clone());
+    let Parts { queue, stop, state, acknowledged, log } = Parts::new(clock, Some(council));
     let Doors { control, raft: controllers, operator } = doors;
     let leadership = Leadership::default();
     let local = membership.is_controller().then(|| log as Arc<dyn ControlPort>);
@@ -142,7 +145,6 @@ fn join(
             edge.run().await;
         });
     }
-    let raft = Arc::new(ArcSwapOption::empty());
     let known = membership.controllers.keys().copied().collect();
     let controller = Controller {
         desk,

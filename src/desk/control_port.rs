@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
-use crate::model::ids::{EventId, KeyId, LogIndex, TicketId};
+use crate::model::ids::{EventId, KeyId, LogIndex, NodeId, TicketId};
 use crate::model::ledger::{ChangeKind, ChangeOutcome, Condition};
 use crate::model::policy::{Fault, Fields, Merged};
 
@@ -72,6 +72,38 @@ pub trait ControlPort: Send + Sync {
     /// # Errors
     /// See [`ControlError`].
     async fn explain(&self, event: EventId, ticket: TicketId) -> Result<serde_json::Value, ControlError>;
+
+    /// Looks at the fleet, or changes who is in it; returns what the fleet is then, as JSON for the operator.
+    ///
+    /// # Errors
+    /// See [`ControlError`]; a lone node refuses every change.
+    async fn fleet(&self, deed: FleetDeed) -> Result<serde_json::Value, ControlError>;
+}
+
+/// What may be done about a fleet.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum FleetDeed {
+    /// Looks only.
+    Look,
+    /// Founds the fleet with the controllers of this node's configuration: once in its life, asked of one of them.
+    Found,
+    /// Makes a node a controller: one that is new, or whose disk was lost and that was removed before.
+    AddController {
+        /// The node.
+        node: NodeId,
+        /// Host and port of its `cluster.listen`.
+        address: String,
+    },
+    /// Makes a controller a controller no more, whether it lives or not.
+    RemoveController {
+        /// The node.
+        node: NodeId,
+    },
+    /// Forgets a node that is gone for good: nothing waits for its word any more.
+    Expel {
+        /// The node.
+        node: NodeId,
+    },
 }
 
 /// What a change did.

@@ -32,7 +32,7 @@ pub use answers::{
     Activity, Attendance, Carried, ExpressAnswer, ExpressKind, IssuedPass, JoinAnswer, PassAnswer,
     RenewalUrgency, StatusAnswer, Turn, Waiting,
 };
-pub use control_port::{Changed, ControlError, ControlPort, Tried};
+pub use control_port::{Changed, ControlError, ControlPort, FleetDeed, Tried};
 pub use figures::{EventFigures, EventView, Figures, TicketFacts};
 
 use crate::clock::Clock;

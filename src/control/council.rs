@@ -1,0 +1,170 @@
+//! Who the controllers are, and how that changes: by raft's joint consensus, never by editing files on a live fleet.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwapOption;
+use openraft::{BasicNode, ChangeMembers, Raft};
+use serde_json::{Value, json};
+
+use super::acknowledged::Acknowledged;
+use super::fleet::Membership;
+use super::peers::is_founded;
+use super::raft::node_of;
+use super::storage::LogTypes;
+use crate::desk::ControlError;
+use crate::model::ids::{NodeId, NodeRun};
+use crate::model::ledger::State;
+use crate::peer::Address;
+
+/// How long a change of controllers may take: the new one has to catch up first.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The controllers, as one of them sees them.
+#[derive(Clone)]
+pub(super) struct Council {
+    raft: Arc<ArcSwapOption<Raft<LogTypes>>>,
+    membership: Membership,
+}
+
+impl std::fmt::Debug for Council {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Council").field("membership", &self.membership).finish_non_exhaustive()
+    }
+}
+
+impl Council {
+    pub(super) fn new(raft: Arc<ArcSwapOption<Raft<LogTypes>>>, membership: Membership) -> Self {
+        Self { raft, membership }
+    }
+
+    fn raft(&self) -> Result<Arc<Raft<LogTypes>>, ControlError> {
+        let closed =
+            || ControlError::Unavailable("the control log of this controller is not open".to_owned());
+        self.raft.load_full().ok_or_else(closed)
+    }
+
+    /// Founds the fleet with the controllers of the configuration. Refused if one of them cannot be asked, or has a
+    /// log: then a fleet exists already, or its remains do.
+    pub(super) async fn found(&self) -> Result<(), ControlError> {
+        let raft = self.raft()?;
+        let Membership { dialer, controllers, .. } = &self.membership;
+        let unavailable = |error: &dyn std::fmt::Display| ControlError::Unavailable(error.to_string());
+        if raft.is_initialized().await.map_err(|error| unavailable(&error))? {
+            return Err(already(dialer.me().node));
+        }
+        for (node, at) in controllers.iter().filter(|(node, _)| **node != dialer.me().node) {
+            let address = Address { node: *node, at: at.clone() };
+            match is_founded(dialer, &address).await {
+                Ok(false) => {}
+                Ok(true) => return Err(already(*node)),
+                Err(error) => return Err(unavailable(&format!("every controller must run: {error:#}"))),
+            }
+        }
+        let members: BTreeMap<u64, BasicNode> =
+            controllers.iter().map(|(node, at)| (id_of(*node), BasicNode::new(at))).collect();
+        raft.initialize(members).await.map_err(|error| unavailable(&error))
+    }
+
+    /// Makes a node a controller once it has caught up.
+    pub(super) async fn add(&self, node: NodeId, address: String) -> Result<(), ControlError> {
+        let raft = self.raft()?;
+        let id = id_of(node);
+        if raft.metrics().borrow().membership_config.membership().voter_ids().any(|voter| voter == id) {
+            return Err(ControlError::Conflict(format!(
+                "node {node} is a controller already; one whose disk was lost has to be removed first"
+            )));
+        }
+        let at = Address { node, at: address.clone() };
+        match is_founded(&self.membership.dialer, &at).await {
+            Ok(false) => {}
+            Ok(true) => {
+                return Err(ControlError::Conflict(format!(
+                    "node {node} has a control log already: give it an empty `node.data_dir`"
+                )));
+            }
+            Err(error) => return Err(ControlError::Unavailable(format!("{error:#}"))),
+        }
+        let change = async {
+            raft.add_learner(id, BasicNode::new(address), true).await?;
+            raft.change_membership(ChangeMembers::AddVoterIds(BTreeSet::from([id])), false).await
+        };
+        in_time(change).await
+    }
+
+    /// Makes a controller a controller no more.
+    pub(super) async fn remove(&self, node: NodeId) -> Result<(), ControlError> {
+        let raft = self.raft()?;
+        let id = id_of(node);
+        let voters: Vec<u64> = raft.metrics().borrow().membership_config.membership().voter_ids().collect();
+        if !voters.contains(&id) {
+            return Err(ControlError::Conflict(format!("node {node} is no controller")));
+        }
+        if voters.len() == 1 {
+            return Err(ControlError::Conflict(
+                "a fleet needs a controller: add another one first".to_owned(),
+            ));
+        }
+        in_time(raft.change_membership(ChangeMembers::RemoveVoters(BTreeSet::from([id])), false)).await
+    }
+
+    /// The runs of a node that is to be forgotten.
+    pub(super) fn gone(
+        &self,
+        state: &State,
+        node: NodeId,
+        acknowledged: &Acknowledged,
+    ) -> Result<Vec<NodeRun>, ControlError> {
+        let runs: Vec<NodeRun> = state.runs.keys().filter(|run| run.node == node).copied().collect();
+        if runs.is_empty() {
+            return Err(ControlError::Conflict(format!("no node {node} is registered")));
+        }
+        if runs.iter().any(|run| acknowledged.of(run).is_some()) {
+            return Err(ControlError::Conflict(format!("node {node} is being heard: end it first")));
+        }
+        Ok(runs)
+    }
+
+    /// Who the controllers are, as JSON.
+    pub(super) fn controllers(&self) -> Vec<Value> {
+        let Some(raft) = self.raft.load_full() else { return Vec::new() };
+        let metrics = raft.metrics();
+        let seen = metrics.borrow();
+        let membership = seen.membership_config.membership();
+        let replicated = |id: &u64| {
+            let known = seen.replication.as_ref().and_then(|all| all.get(id).copied().flatten());
+            if *id == seen.id { seen.last_log_index } else { known.map(|log| log.index) }
+        };
+        let describe = |(id, node): (&u64, &BasicNode)| {
+            json!({
+                "node": node_of(*id),
+                "address": node.addr,
+                "votes": membership.voter_ids().any(|voter| voter == *id),
+                "leads": seen.current_leader == Some(*id),
+                "log_index": replicated(id),
+            })
+        };
+        membership.nodes().map(describe).collect()
+    }
+}
+
+async fn in_time<T, E: std::fmt::Display>(
+    change: impl Future<Output = Result<T, E>>,
+) -> Result<(), ControlError> {
+    match tokio::time::timeout(PATIENCE, change).await {
+        Ok(Ok(_)) => Ok(()),
+        Ok(Err(error)) => Err(ControlError::Unavailable(error.to_string())),
+        Err(_) => Err(ControlError::Unknown),
+    }
+}
+
+fn already(node: NodeId) -> ControlError {
+    ControlError::Conflict(format!(
+        "node {node} has a control log already: the fleet is founded, or its remains are there"
+    ))
+}
+
+fn id_of(node: NodeId) -> u64 {
+    u64::from(node.0.get())
+}
