@@ -7,6 +7,7 @@ mod logs;
 mod node;
 mod open_files;
 mod operator;
+mod peering;
 mod reload;
 mod signals;
 mod submit;

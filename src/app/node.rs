@@ -18,6 +18,8 @@ use super::certificates::{self, Certificate, CertificateError};
 use super::ending::{Ending, Failure};
 use super::open_files;
 use super::operator::Operator;
+use super::peering;
+use super::peering::Peering;
 use super::reload::Reloader;
 use super::signals::{Signal, Signals};
 use super::submit::submit;
@@ -30,6 +32,7 @@ use crate::lifecycle::Lifecycle;
 use crate::metrics::Metrics;
 use crate::model::edge::Contact;
 use crate::model::policy::Policy;
+use crate::peer::IdentityError;
 use crate::proxy::{self, Gate, ProxySettings};
 
 /// How long requests under way may take after the listeners have closed, in seconds.
@@ -50,6 +53,9 @@ pub enum StartError {
     /// The operator's token.
     #[error(transparent)]
     Token(#[from] AdminTokenError),
+    /// What other nodes know this one by.
+    #[error(transparent)]
+    Identity(#[from] IdentityError),
     /// Something that the operator can do little about.
     #[error("the node cannot start: {0}")]
     System(String),
@@ -68,11 +74,11 @@ impl StartError {
 pub fn check(file: &Path) -> Result<Settings, String> {
     let settings = config::load(file).map_err(|faults| faults.to_string())?;
     let files = settings.listeners.iter().filter_map(|listener| listener.tls.as_ref());
-    let faults: Vec<_> = files.filter_map(|files| certificates::read(files).err()).collect();
-    if faults.is_empty() {
-        return Ok(settings);
-    }
-    Err(faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
+    let faults = files.filter_map(|files| certificates::read(files).err()).map(|fault| fault.to_string());
+    let cluster = settings.cluster.as_ref();
+    let identity = cluster.and_then(|cluster| peering::identity(cluster, settings.node.id).err());
+    let faults: Vec<_> = faults.chain(identity.map(|fault| fault.to_string())).collect();
+    if faults.is_empty() { Ok(settings) } else { Err(faults.join("\n")) }
 }
 
 /// A node that is open, and serves nobody yet.
@@ -117,9 +123,15 @@ impl Node {
         let admin = addresses.0.map_err(StartError::system)?;
         let metrics_address = addresses.1.map_err(StartError::system)?;
         let open = OpenControl::open(&settings.node.data_dir, settings.node.id, clock)?;
+        let peering =
+            settings.cluster.as_ref().map(|cluster| Peering::open(cluster, open.run())).transpose()?;
         let token = AdminToken::load_or_make(&settings.admin.token_file, rand::random())?;
         let desk = Desk::new(open.run(), clock);
-        let control = open.start(Arc::clone(&desk)).map_err(StartError::system)?;
+        let control = match peering {
+            Some(peering) => peering.join(open, Arc::clone(&desk)),
+            None => open.start(Arc::clone(&desk)),
+        };
+        let control = control.map_err(StartError::system)?;
         let metrics = Metrics::new().map_err(StartError::system)?;
         metrics.configured(clock.wall());
         let gate = Gate::new(Arc::clone(&desk), ProxySettings::from(&settings), Arc::clone(&metrics), clock);

@@ -12,7 +12,7 @@ use tokio::net::TcpStream;
 
 use super::super::*;
 use crate::clock::Clock;
-use crate::desk::{Changed, Tried};
+use crate::desk::{Changed, FleetDeed, Tried};
 use crate::model::ids::{EventId, Generation, KeyId, LogIndex, NodeId, NodeRun, TicketId};
 use crate::model::ledger::{ChangeKind, ChangeOutcome, Condition};
 use crate::model::policy::{Fault, Fields, Policy};
@@ -112,6 +112,11 @@ impl ControlPort for Pretended {
 
     async fn explain(&self, _: EventId, ticket: TicketId) -> Result<Value, ControlError> {
         Ok(json!({ "standing": "admitted", "ticket": ticket.to_string() }))
+    }
+
+    async fn fleet(&self, deed: FleetDeed) -> Result<Value, ControlError> {
+        self.check()?;
+        Ok(json!({ "alone": false, "deed": format!("{deed:?}") }))
     }
 }
 

@@ -1,0 +1,74 @@
+//! This node among others: its identity, the port on which they call, and its place in the fleet.
+
+use std::io;
+use std::net::TcpListener;
+use std::sync::Arc;
+
+use tokio::sync::mpsc;
+
+use super::bind::bind;
+use super::node::StartError;
+use crate::config::ClusterSettings;
+use crate::control::{Doors, Membership, OpenControl, RunningControl};
+use crate::desk::Desk;
+use crate::model::ids::{NodeId, NodeRun};
+use crate::peer::{Dialer, Identity, IdentityError, Port, Reception, Refusals};
+
+/// Callers who may wait to be attended to.
+const MOST_WAITING: usize = 64;
+
+/// Who this node is to others.
+///
+/// # Errors
+/// When its certificate files do not do.
+pub(super) fn identity(cluster: &ClusterSettings, node: NodeId) -> Result<Identity, IdentityError> {
+    let files = &cluster.tls;
+    Identity::load(&files.ca, &files.certificate, &files.key, node)
+}
+
+/// A place in a fleet that is not taken yet.
+pub(super) struct Peering {
+    listener: TcpListener,
+    identity: Identity,
+    me: NodeRun,
+    membership: Membership,
+}
+
+impl Peering {
+    /// Reads the certificate and takes the address.
+    ///
+    /// # Errors
+    /// When one of them cannot be had.
+    pub(super) fn open(cluster: &ClusterSettings, me: NodeRun) -> Result<Self, StartError> {
+        let identity = identity(cluster, me.node)?;
+        let listener = bind("cluster.listen", cluster.listen)?;
+        let controllers = cluster.controllers.iter().map(|(node, at)| (*node, at.to_string())).collect();
+        let dialer = Dialer::new(identity.clone(), me);
+        let membership = Membership { dialer, controllers, heartbeat: cluster.heartbeat };
+        Ok(Self { listener, identity, me, membership })
+    }
+
+    /// Answers other nodes from now on, on a thread of its own, and takes the place.
+    ///
+    /// # Errors
+    /// When the system gives no thread.
+    pub(super) fn join(self, open: OpenControl, desk: Arc<Desk>) -> io::Result<RunningControl> {
+        let Self { listener, identity, me, membership } = self;
+        let (control, edges) = mpsc::channel(MOST_WAITING);
+        let (raft, controllers) = mpsc::channel(MOST_WAITING);
+        let (operator, operators) = mpsc::channel(MOST_WAITING);
+        let (gossip, _) = mpsc::channel(MOST_WAITING);
+        let reception = Reception { control, raft, operator, gossip };
+        let running =
+            open.join(desk, membership, Doors { control: edges, raft: controllers, operator: operators })?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let answer = async move {
+            match Port::new(listener, &identity, me, reception, Arc::new(Refusals::default())) {
+                Ok(port) => port.serve().await,
+                Err(error) => tracing::error!(%error, "other nodes cannot call this one"),
+            }
+        };
+        std::thread::Builder::new().name("peers".to_owned()).spawn(move || runtime.block_on(answer))?;
+        Ok(running)
+    }
+}
