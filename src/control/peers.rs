@@ -115,6 +115,7 @@ impl ToPeer {
         Ok(answer)
     }
 
+    #[expect(clippy::result_large_err, reason = "the type is openraft's")]
     fn of_peer<T, E: std::error::Error>(
         &self,
         answer: Result<T, E>,

@@ -132,7 +132,7 @@ fn join(
     let Parts { queue, stop, state, acknowledged, log } = Parts::new(clock, Some(council));
     let Doors { control, raft: controllers, operator } = doors;
     let leadership = Leadership::default();
-    let local = membership.is_controller().then(|| log as Arc<dyn ControlPort>);
+    let local = membership.is_controller().then_some(log as Arc<dyn ControlPort>);
     let relay = Arc::new(Relay::new(local, leadership.clone(), membership.clone()));
     desk.set_control(Arc::clone(&relay) as _);
     if !membership.is_controller() {
