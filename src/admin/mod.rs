@@ -3,6 +3,7 @@
 //! Every request shows the bearer token. Nothing is changed by GET. Every error is `application/problem+json`.
 
 mod assembly;
+mod cluster;
 mod duplicates;
 mod events;
 mod node;
@@ -89,6 +90,10 @@ fn routes(admin: Admin) -> Router {
         .route("/admin/events", get(events::list))
         .nest("/admin/events/{event}", event)
         .route("/admin/node", get(node::read))
+        .route("/admin/cluster", get(cluster::read))
+        .route("/admin/cluster/init", post(cluster::found))
+        .route("/admin/cluster/controllers/{node}", put(cluster::add).delete(cluster::remove))
+        .route("/admin/cluster/nodes/{node}", delete(cluster::expel))
         .route("/admin/keys/rotate", post(node::rotate_key))
         .route("/admin/reload", post(node::reload))
         .fallback(async || Problem::not_found("there is nothing at this path"))

@@ -171,6 +171,6 @@ pub enum ControlError {
     #[error("the control log takes no changes at this moment ({0}); nothing was changed, try again")]
     Unavailable(String),
     /// No answer in time: the change may or may not take effect.
-    #[error("no answer from the control log in time; read the event to see whether the change took effect")]
+    #[error("no answer from the control log in time; read it again to see whether the change took effect")]
     Unknown,
 }

@@ -81,7 +81,7 @@ async fn a_dry_run_tells_and_does_nothing() {
     assert_eq!(control.asked(), []);
 }
 
-/// Every request that changes something, and a body that it takes.
+/// Every request that changes something but the fleet, and a body that it takes.
 fn mutations() -> Vec<(&'static str, &'static str, Value)> {
     let none = Value::Null;
     vec![
@@ -107,7 +107,8 @@ fn the_list_of_mutations_is_whole() {
     let routes = include_str!("../mod.rs");
     let count = |handler: &str| routes.matches(handler).count();
     let all = [" post(", " put(", ".put(", ".patch(", " delete(", ".delete("].map(count);
-    assert_eq!(all.iter().sum::<usize>(), mutations().len(), "{all:?}");
+    let known = mutations().len() + super::fleet::mutations().len();
+    assert_eq!(all.iter().sum::<usize>(), known, "{all:?}");
 }
 
 #[tokio::test]
@@ -199,7 +200,14 @@ async fn opening_moves_a_schedule_that_stands_in_the_way() {
 async fn nothing_is_changed_by_get() {
     let control = Pretended::with(small());
     let api = api(Some(Arc::clone(&control))).await;
-    for path in ["events/tour/pause", "events/tour/admit", "events/tour/message", "keys/rotate", "reload"] {
+    for path in [
+        "events/tour/pause",
+        "events/tour/admit",
+        "events/tour/message",
+        "keys/rotate",
+        "reload",
+        "cluster/init",
+    ] {
         let answer = api.ask("GET", &format!("/admin/{path}"), Value::Null).await;
         assert_eq!(answer.status, StatusCode::METHOD_NOT_ALLOWED, "{path}");
         assert!(matches!(answer.header(ALLOW), "POST" | "PUT"), "{path}");

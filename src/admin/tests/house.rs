@@ -23,6 +23,7 @@ pub(super) const TOKEN: &str = "a-token-that-nobody-knows";
 #[derive(Default)]
 pub(super) struct Pretended {
     pub(super) asked: Mutex<Vec<(ChangeKind, Condition)>>,
+    pub(super) deeds: Mutex<Vec<FleetDeed>>,
     pub(super) fields: Mutex<Option<(u64, Fields)>>,
     pub(super) fails: Mutex<Option<ControlError>>,
 }
@@ -36,6 +37,10 @@ impl Pretended {
 
     pub(super) fn asked(&self) -> Vec<(ChangeKind, Condition)> {
         self.asked.lock().unwrap().clone()
+    }
+
+    pub(super) fn deeds(&self) -> Vec<FleetDeed> {
+        self.deeds.lock().unwrap().clone()
     }
 
     fn check(&self) -> Result<(), ControlError> {
@@ -116,7 +121,8 @@ impl ControlPort for Pretended {
 
     async fn fleet(&self, deed: FleetDeed) -> Result<Value, ControlError> {
         self.check()?;
-        Ok(json!({ "alone": false, "deed": format!("{deed:?}") }))
+        self.deeds.lock().unwrap().push(deed);
+        Ok(json!({ "alone": false, "index": 7, "controllers": [], "nodes": [] }))
     }
 }
 

@@ -1,4 +1,5 @@
 mod changes;
+mod fleet;
 mod house;
 
 use http::header::{AUTHORIZATION, CONTENT_TYPE, ETAG, RETRY_AFTER};
