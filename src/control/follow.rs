@@ -13,13 +13,16 @@ use crate::desk::Desk;
 use crate::model::exchange::EdgeStage;
 use crate::model::ids::NodeId;
 use crate::model::time::{ISOLATION, TICK};
-use crate::peer::{Address, Conversation, Dialer, PeerError, Purpose, Saying};
+use crate::peer::{Address, Conversation, Dialer, PeerError, Purpose, Refusal, Saying};
 
 /// Urgent reports are this far apart at least.
 const URGENT_GAP: Duration = Duration::from_millis(5);
 
 /// After all controllers have been tried in vain, how long until the next round.
 const ROUND_GAP: Duration = Duration::from_millis(100);
+
+/// A node that is refused asks again after this long: only its operator can help.
+const REFUSED_GAP: Duration = Duration::from_secs(2);
 
 /// Pulses that may wait for the desk.
 const MOST_PULSES: usize = 16;
@@ -75,12 +78,14 @@ pub(super) struct Edge<'a> {
 enum Over {
     Stopped,
     NotLeader(Option<NodeId>),
+    Refused(Refusal),
     Lost(String),
 }
 
-/// Follows whoever leads until the node stops: then it returns. The caller drops it when this node leads itself.
+/// Follows whoever leads, until the node stops: then it returns. The caller drops it when this node leads itself.
 pub(super) async fn follow(edge: Edge<'_>, search: &mut Search) {
     let me = edge.dialer.me().node;
+    let mut said = None;
     loop {
         let Some(address) = search.next(me) else {
             tokio::select! {
@@ -100,6 +105,15 @@ pub(super) async fn follow(edge: Edge<'_>, search: &mut Search) {
         match over {
             Over::Stopped => return,
             Over::NotLeader(leader) => search.suggest(leader),
+            Over::Refused(why) => {
+                if said.replace(why) != Some(why) {
+                    tracing::error!("the leader (node {node}) refuses this node: {why}");
+                }
+                tokio::select! {
+                    () = tokio::time::sleep(REFUSED_GAP) => {}
+                    () = edge.stop.asked() => return,
+                }
+            }
             Over::Lost(reason) => tracing::debug!(%node, reason, "no control stream"),
         }
     }
@@ -168,10 +182,7 @@ impl<'a> Exchange<'a> {
                         self.move_on(report);
                     }
                     Some(Ok(ToEdge::NotLeader(leader))) => return Over::NotLeader(leader),
-                    Some(Ok(ToEdge::Refused(why))) => {
-                        tracing::error!("the leader refuses this node: {why}");
-                        return Over::Lost(why.to_string());
-                    }
+                    Some(Ok(ToEdge::Refused(why))) => return Over::Refused(why),
                     Some(Err(error)) => return Over::Lost(error.to_string()),
                     None => return Over::Lost("the stream has ended".to_owned()),
                 },

@@ -200,10 +200,20 @@ impl<'a> Lead<'a> {
     /// Registers runs that have come: each before its first pulse, which brings the live set.
     async fn register(&mut self, now: FleetTime) -> Result<(), LogFailure> {
         let state = self.post.log.state();
-        let known = |run: &NodeRun| state.read(|state| state.runs.contains_key(run));
         let reported = self.leader.heard(self.post.clock.boot());
-        let is_new = |run: &NodeRun| reported.contains(run) && !self.leader.is_leaving(*run) && !known(run);
-        let new: Vec<NodeRun> = self.streams.runs().into_iter().filter(is_new).collect();
+        let of_node = |run: &NodeRun| {
+            state.read(|state| state.runs.keys().filter(|known| known.node == run.node).max().copied())
+        };
+        let mut new = Vec::new();
+        for run in self.streams.runs().into_iter().filter(|run| reported.contains(run)) {
+            match of_node(&run) {
+                // Not worth an entry: the answer is known.
+                Some(known) if known > run => self.streams.refuse(run, Refusal::OldRun),
+                Some(known) if known == run => {}
+                _ if self.leader.is_leaving(run) => {}
+                _ => new.push(run),
+            }
+        }
         if new.is_empty() {
             return Ok(());
         }

@@ -4,6 +4,8 @@ mod acknowledged;
 mod council;
 mod describe;
 mod fleet;
+#[cfg(test)]
+mod fleet_tests;
 mod follow;
 mod lead;
 mod peers;

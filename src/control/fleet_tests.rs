@@ -1,0 +1,268 @@
+use std::collections::BTreeMap;
+use std::net::TcpListener;
+use std::num::NonZeroU16;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tempfile::TempDir;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+use super::*;
+use crate::clock::Clock;
+use crate::desk::{ControlError, Desk, FleetDeed};
+use crate::model::edge::Contact;
+use crate::model::ids::{EventId, NodeId};
+use crate::model::ledger::{ChangeKind, Condition};
+use crate::model::policy::Fields;
+use crate::peer::{Dialer, Identity, Issued, Port, Reception, Refusals, issue_ca, issue_node};
+
+fn node(id: u16) -> NodeId {
+    NodeId(NonZeroU16::new(id).unwrap())
+}
+
+fn event() -> EventId {
+    "tour".parse().unwrap()
+}
+
+fn fields(capacity: u32) -> Fields {
+    let text = format!(r#"{{"capacity":{capacity},"max_admit_per_sec":5,"origin":"shop"}}"#);
+    let serde_json::Value::Object(map) = serde_json::from_str(&text).unwrap() else { panic!("{text}") };
+    map.into()
+}
+
+/// A fleet in one process, over real sockets.
+struct Fleet {
+    dir: TempDir,
+    ca: Issued,
+    controllers: BTreeMap<NodeId, String>,
+    nodes: BTreeMap<u16, Running>,
+}
+
+struct Running {
+    desk: Arc<Desk>,
+    control: RunningControl,
+    port: JoinHandle<()>,
+}
+
+impl Fleet {
+    /// A fleet with so many controllers, numbered from 1, and edges after them; not founded yet.
+    async fn new(controllers: u16, edges: u16) -> Self {
+        let mut listeners = BTreeMap::new();
+        let mut addresses = BTreeMap::new();
+        for id in 1..=controllers + edges {
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            if id <= controllers {
+                addresses.insert(node(id), listener.local_addr().unwrap().to_string());
+            }
+            listeners.insert(id, listener);
+        }
+        let ca = issue_ca(Clock::start().wall()).unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let mut fleet = Self { dir, ca, controllers: addresses, nodes: BTreeMap::new() };
+        for (id, listener) in listeners {
+            fleet.start(id, listener);
+        }
+        fleet
+    }
+
+    fn identity(&self, id: u16) -> Identity {
+        let issued = issue_node(&self.ca, node(id), Clock::start().wall(), 2).unwrap();
+        let write = |name: &str, text: &str| {
+            let path = self.dir.path().join(name);
+            std::fs::write(&path, text).unwrap();
+            path
+        };
+        let ca = write("ca.crt", &self.ca.certificate);
+        let certificate = write(&format!("{id}.crt"), &issued.certificate);
+        let key = write(&format!("{id}.key"), &issued.key);
+        Identity::load(&ca, &certificate, &key, node(id)).unwrap()
+    }
+
+    fn start(&mut self, id: u16, listener: TcpListener) {
+        let clock = Clock::start();
+        let open = OpenControl::open(&self.dir.path().join(id.to_string()), node(id), clock).unwrap();
+        let (me, identity) = (open.run(), self.identity(id));
+        let desk = Desk::new(me, clock);
+        let (control, edges) = mpsc::channel(8);
+        let (raft, controllers) = mpsc::channel(8);
+        let (operator, operators) = mpsc::channel(8);
+        let (gossip, _) = mpsc::channel(1);
+        let reception = Reception { control, raft, operator, gossip };
+        let membership = Membership {
+            dialer: Dialer::new(identity.clone(), me),
+            controllers: self.controllers.clone(),
+            heartbeat: Duration::from_millis(100),
+        };
+        let doors = Doors { control: edges, raft: controllers, operator: operators };
+        let control = open.join(Arc::clone(&desk), membership, doors).unwrap();
+        let port = Port::new(listener, &identity, me, reception, Arc::new(Refusals::default())).unwrap();
+        let port = tokio::spawn(port.serve());
+        self.nodes.insert(id, Running { desk, control, port });
+    }
+
+    /// Ends a node at once, as far as others can tell.
+    async fn stop(&mut self, id: u16) {
+        let Running { control, port, .. } = self.nodes.remove(&id).unwrap();
+        port.abort();
+        tokio::task::spawn_blocking(|| control.stop()).await.unwrap();
+    }
+
+    /// Starts a controller again at its address.
+    async fn restart(&mut self, id: u16) {
+        let at = self.controllers[&node(id)].clone();
+        let listener = loop {
+            match TcpListener::bind(&at) {
+                Ok(listener) => break listener,
+                Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
+            }
+        };
+        self.start(id, listener);
+    }
+
+    fn desk(&self, id: u16) -> &Desk {
+        &self.nodes[&id].desk
+    }
+
+    async fn deed(&self, at: u16, deed: FleetDeed) -> Result<serde_json::Value, ControlError> {
+        self.desk(at).control().unwrap().fleet(deed).await
+    }
+
+    async fn found(&self) {
+        until("the fleet is founded", async || self.deed(1, FleetDeed::Found).await.is_ok()).await;
+        self.all_fresh().await;
+    }
+
+    async fn all_fresh(&self) {
+        let fresh = async || self.nodes.values().all(|node| node.desk.contact() == Contact::Fresh);
+        until("everybody hears the leader", fresh).await;
+    }
+
+    async fn put(&self, at: u16, capacity: u32) {
+        let put = async || {
+            let control = self.desk(at).control().unwrap();
+            control.change(event(), ChangeKind::Put(fields(capacity)), Condition::Always).await.is_ok()
+        };
+        until("a change is taken", put).await;
+        let known = async || {
+            let capacity_at =
+                |node: &Running| node.desk.event(&event()).map(|event| event.policy.capacity.get());
+            self.nodes.values().all(|node| capacity_at(node) == Some(capacity))
+        };
+        until("every node knows the change", known).await;
+    }
+
+    /// Which controller leads, as `at` is told.
+    async fn leader(&self, at: u16) -> Option<u16> {
+        let fleet = self.deed(at, FleetDeed::Look).await.ok()?;
+        let leads = fleet["controllers"].as_array()?.iter().find(|controller| controller["leads"] == true)?;
+        leads["node"].as_u64()?.try_into().ok()
+    }
+}
+
+async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+    for _ in 0..1_500 {
+        if holds().await {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    panic!("not in time: {what}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_fleet_is_founded_once_and_a_change_made_at_any_node_reaches_all() {
+    let fleet = Fleet::new(3, 2).await;
+    fleet.found().await;
+    assert!(matches!(fleet.deed(2, FleetDeed::Found).await, Err(ControlError::Conflict(_))));
+    assert!(matches!(fleet.deed(4, FleetDeed::Found).await, Err(ControlError::Conflict(_))));
+    for (at, capacity) in [(5, 10), (1, 20), (2, 30), (3, 40), (4, 50)] {
+        fleet.put(at, capacity).await;
+    }
+    let seen = fleet.deed(4, FleetDeed::Look).await.unwrap();
+    assert_eq!(seen["nodes"].as_array().unwrap().len(), 5);
+    assert_eq!(seen["controllers"].as_array().unwrap().len(), 3);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_controller_leads_without_stand_ins() {
+    let fleet = Fleet::new(1, 2).await;
+    fleet.found().await;
+    fleet.put(3, 10).await;
+    assert_eq!(fleet.leader(2).await, Some(1));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn when_the_leader_goes_another_leads_and_who_comes_back_follows() {
+    let mut fleet = Fleet::new(3, 1).await;
+    fleet.found().await;
+    fleet.put(4, 10).await;
+    for capacity in [11, 12] {
+        let leader = fleet.leader(4).await.unwrap();
+        fleet.stop(leader).await;
+        fleet.put(4, capacity).await;
+        fleet.all_fresh().await;
+        assert_ne!(fleet.leader(4).await, Some(leader));
+        fleet.restart(leader).await;
+        fleet.all_fresh().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_a_quorum_nothing_is_taken_and_nobody_is_told_that_all_is_well() {
+    let mut fleet = Fleet::new(3, 1).await;
+    fleet.found().await;
+    fleet.put(4, 10).await;
+    let leader = fleet.leader(4).await.unwrap();
+    for other in (1..=3).filter(|id| *id != leader) {
+        fleet.stop(other).await;
+    }
+    let cut_off = async || fleet.desk(4).contact() == Contact::CutOff;
+    until("the edge is cut off", cut_off).await;
+    let control = fleet.desk(leader).control().unwrap();
+    assert!(control.change(event(), ChangeKind::Put(fields(11)), Condition::Always).await.is_err());
+    for other in (1..=3).filter(|id| *id != leader).collect::<Vec<_>>() {
+        fleet.restart(other).await;
+    }
+    fleet.all_fresh().await;
+    fleet.put(4, 12).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_controller_that_lost_its_disk_is_removed_and_added_anew() {
+    let mut fleet = Fleet::new(3, 0).await;
+    fleet.found().await;
+    fleet.put(1, 10).await;
+    let leader = fleet.leader(1).await.unwrap();
+    let lost = (1..=3).find(|id| *id != leader).unwrap();
+    fleet.stop(lost).await;
+    std::fs::remove_dir_all(fleet.dir.path().join(lost.to_string())).unwrap();
+    let address = fleet.controllers[&node(lost)].clone();
+    let add = FleetDeed::AddController { node: node(lost), address };
+    assert!(matches!(fleet.deed(leader, add.clone()).await, Err(ControlError::Conflict(_))));
+    fleet.deed(leader, FleetDeed::RemoveController { node: node(lost) }).await.unwrap();
+    fleet.restart(lost).await;
+    until("it is added", async || fleet.deed(leader, add.clone()).await.is_ok()).await;
+    fleet.all_fresh().await;
+    let seen = fleet.deed(leader, FleetDeed::Look).await.unwrap();
+    let votes = seen["controllers"].as_array().unwrap().iter().filter(|one| one["votes"] == true).count();
+    assert_eq!(votes, 3, "{seen}");
+    fleet.put(lost, 20).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_second_process_with_the_number_of_a_node_is_refused() {
+    let mut fleet = Fleet::new(1, 1).await;
+    fleet.found().await;
+    let elder = fleet.nodes.remove(&2).unwrap();
+    // Its directory is another, so nothing keeps the second from starting; it is the newer run.
+    std::fs::rename(fleet.dir.path().join("2"), fleet.dir.path().join("elsewhere")).unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    fleet.start(2, TcpListener::bind("127.0.0.1:0").unwrap());
+    fleet.all_fresh().await;
+    until("the elder is let go", async || elder.desk.contact() == Contact::CutOff).await;
+    let known = fleet.deed(1, FleetDeed::Look).await.unwrap();
+    let of_two = known["nodes"].as_array().unwrap().iter().filter(|run| run["node"] == 2).count();
+    assert_eq!(of_two, 1, "{known}");
+    assert_eq!(fleet.desk(2).contact(), Contact::Fresh);
+}
