@@ -21,14 +21,17 @@ use crate::admin::Admin;
 use crate::clock::Clock;
 use crate::history::Recorder;
 use crate::visitor::{Addresses, Habits, Idle, World};
-use crate::wire::Site;
+use crate::wire::{Edges, Roaming, Site};
 
 /// Sends visitors to a waiting room and writes down what they see.
 #[derive(Args, Clone, Debug)]
 pub struct RushArgs {
-    /// Where the waiting room is, such as http://127.0.0.1:8080.
-    #[arg(long)]
-    pub target: String,
+    /// Where visitors go, as http://127.0.0.1:8080; more than one for the edges of a fleet, `*8` after it for its share.
+    #[arg(long, required = true)]
+    pub target: Vec<String>,
+    /// Whether a visitor stays at an edge of a fleet.
+    #[arg(long, value_enum, default_value_t)]
+    pub roaming: Roaming,
     /// The host that visitors ask for, where it is not the target's.
     #[arg(long)]
     pub host: Option<String>,
@@ -129,15 +132,25 @@ impl RushArgs {
         }
     }
 
+    fn edges(&self) -> anyhow::Result<Edges> {
+        let site = |target: &String| {
+            let (url, share) = target.split_once('*').unwrap_or((target, "1"));
+            let share = share.parse().with_context(|| format!("{target}: a share is a whole number"))?;
+            anyhow::Ok((Site::new(url, self.host.as_deref(), self.ca.as_deref())?, share))
+        };
+        let sites = self.target.iter().map(site).collect::<Result<Vec<_>, _>>()?;
+        Edges::new(sites, self.roaming).context("no --target is left to go to")
+    }
+
     /// The world that they live in.
     ///
     /// # Errors
     /// When the target is none.
     pub fn world(&self, recorder: Recorder) -> anyhow::Result<Arc<World>> {
-        let site = Site::new(&self.target, self.host.as_deref(), self.ca.as_deref())?;
+        let edges = self.edges()?;
         let scarce = open_files().is_some_and(|files| files < self.visitors.saturating_mul(3) / 2 + 200);
         Ok(Arc::new(World {
-            site: Arc::new(site),
+            edges,
             clock: Clock::start(),
             recorder,
             idle: if self.idle_close || scarce { Idle::Close } else { Idle::Keep },

@@ -12,13 +12,13 @@ use super::seen::{Seen, note};
 use crate::clock::Clock;
 use crate::history::{Kind, Record, Recorder, Role};
 use crate::token::{Says, peek};
-use crate::wire::{Connection, Site};
+use crate::wire::{Connection, Edges, Lost};
 
 /// What all visitors of a rush share.
 #[derive(Clone, Debug)]
 pub struct World {
     /// Where they go.
-    pub site: Arc<Site>,
+    pub edges: Edges,
     /// When it is.
     pub clock: Clock,
     /// Who writes it down.
@@ -111,14 +111,16 @@ pub struct Browser {
     pub ticket: Option<String>,
     /// The pass of an app.
     pub pass: Option<String>,
-    connection: Connection,
+    /// How often it has turned to another edge.
+    turn: usize,
+    connection: Option<Connection>,
 }
 
 impl Browser {
     /// A new tab.
     #[must_use]
     pub fn new(world: Arc<World>, visitor: u64, role: Role, transport: Transport) -> Self {
-        let connection = Connection::new(Arc::clone(&world.site));
+        let connection = world.edges.seat(visitor, 0).map(|site| Connection::new(Arc::clone(site)));
         Self {
             world,
             visitor,
@@ -128,6 +130,7 @@ impl Browser {
             jar: Jar::default(),
             ticket: None,
             pass: None,
+            turn: 0,
             connection,
         }
     }
@@ -146,7 +149,7 @@ impl Browser {
     /// Closes the connection if this rush saves them.
     pub fn rest(&mut self) {
         if self.world.idle == Idle::Close {
-            self.connection.close();
+            self.connection.iter_mut().for_each(Connection::close);
         }
     }
 
@@ -157,7 +160,13 @@ impl Browser {
         record.hold = ask.hold;
         let Ok(request) = self.request(&ask, &mut record) else { return Seen::nothing() };
         record.t_sent_us = self.world.clock.now_us();
-        let outcome = self.connection.exchange(request).await;
+        let outcome = match &mut self.connection {
+            Some(connection) => connection.exchange(request).await,
+            None => Err(Lost::Connect("there is no edge".to_owned())),
+        };
+        if outcome.is_err() || self.world.edges.roam() {
+            self.turn_elsewhere();
+        }
         record.t_answered_us = self.world.clock.now_us();
         let seen = match outcome {
             Ok(answer) => {
@@ -182,6 +191,12 @@ impl Browser {
         seen
     }
 
+    fn turn_elsewhere(&mut self) {
+        self.turn += 1;
+        let site = self.world.edges.seat(self.visitor, self.turn);
+        self.connection = site.map(|site| Connection::new(Arc::clone(site)));
+    }
+
     fn request(&self, ask: &Ask, record: &mut Record) -> http::Result<Request<Full<Bytes>>> {
         let accept = match ask.kind {
             Kind::Navigate | Kind::Page | Kind::Use => "text/html,application/xhtml+xml;q=0.9,*/*;q=0.5",
@@ -190,7 +205,7 @@ impl Browser {
         let mut request = Request::builder()
             .method(ask.method.clone())
             .uri(ask.path.as_str())
-            .header(HOST, self.world.site.authority())
+            .header(HOST, self.world.edges.authority())
             .header(ACCEPT, accept);
         if matches!(ask.kind, Kind::Navigate | Kind::Page | Kind::Use) {
             request = request.header("sec-fetch-mode", "navigate").header("sec-fetch-dest", "document");

@@ -11,7 +11,7 @@ use anteroom_load::history::{Record, Recorder, read_all};
 use anteroom_load::origin::Origin;
 use anteroom_load::subject::{Plan, Subject, binary};
 use anteroom_load::visitor::{Addresses, Idle, World};
-use anteroom_load::wire::Site;
+use anteroom_load::wire::{Edges, Site};
 use tokio::sync::OnceCell;
 
 /// Asks cargo for the binary, once, unless it is named in `ANTEROOM_BIN`.
@@ -71,7 +71,7 @@ impl Room {
         let subject = Subject::start(plan).await.unwrap();
         let (recorder, writer) = Recorder::create(&directory.join("history.jsonl")).unwrap();
         let world = Arc::new(World {
-            site: Arc::new(Site::new(&subject.plan.target(), None, None).unwrap()),
+            edges: Edges::one(Site::new(&subject.plan.target(), None, None).unwrap()),
             clock: Clock::start(),
             recorder,
             idle: Idle::Keep,
