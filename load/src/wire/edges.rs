@@ -26,10 +26,8 @@ impl Edges {
     /// Edges with their shares of the visitors; `None`: there is nowhere to go.
     #[must_use]
     pub fn new(sites: Vec<(Site, usize)>, roaming: Roaming) -> Option<Self> {
-        let seats: Vec<_> = sites
-            .into_iter()
-            .flat_map(|(site, share)| std::iter::repeat_n(Arc::new(site), share))
-            .collect();
+        let seats: Vec<_> =
+            sites.into_iter().flat_map(|(site, share)| std::iter::repeat_n(Arc::new(site), share)).collect();
         (!seats.is_empty()).then_some(Self { seats, roaming })
     }
 
@@ -66,7 +64,8 @@ mod tests {
 
     #[test]
     fn visitors_are_spread_by_share_and_a_turn_leads_elsewhere() {
-        let site = |port: u16| Site::new(&format!("http://127.0.0.1:{port}"), Some("shop.test"), None).unwrap();
+        let site =
+            |port: u16| Site::new(&format!("http://127.0.0.1:{port}"), Some("shop.test"), None).unwrap();
         let edges = Edges::new(vec![(site(1), 8), (site(2), 1), (site(3), 1)], Roaming::Stays).unwrap();
         let at = |visitor, turn| edges.seat(visitor, turn).unwrap().address().1;
         let first = (0..1000).filter(|visitor| at(*visitor, 0) == 1).count();

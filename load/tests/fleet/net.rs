@@ -101,8 +101,9 @@ impl Net {
     pub(crate) fn lose(&self, percent: u8) {
         for node in 1..=self.nodes {
             for side in ["sport", "dport"] {
-                let rule =
-                    format!("add rule inet links lossy tcp {side} {PEERS} numgen random mod 100 < {percent} drop");
+                let rule = format!(
+                    "add rule inet links lossy tcp {side} {PEERS} numgen random mod 100 < {percent} drop"
+                );
                 self.rules(node, &rule).unwrap();
             }
         }

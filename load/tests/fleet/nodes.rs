@@ -191,7 +191,9 @@ impl Nodes {
             for node in asked {
                 let operator = self.operator(*node);
                 let look = operator.ask(Method::GET, "/admin/cluster", None);
-                let Ok(Ok(fleet)) = tokio::time::timeout(Duration::from_secs(2), look).await else { continue };
+                let Ok(Ok(fleet)) = tokio::time::timeout(Duration::from_secs(2), look).await else {
+                    continue;
+                };
                 if let Some(leader) = leader_in(&fleet) {
                     return leader;
                 }

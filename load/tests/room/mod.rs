@@ -15,7 +15,7 @@ use anteroom_load::wire::{Edges, Site};
 use tokio::sync::OnceCell;
 
 /// Asks cargo for the binary, once, unless it is named in `ANTEROOM_BIN`.
-async fn built() -> PathBuf {
+pub(crate) async fn built() -> PathBuf {
     static BUILT: OnceCell<PathBuf> = OnceCell::const_new();
     let build = async || {
         if std::env::var_os("ANTEROOM_BIN").is_none() {
@@ -51,8 +51,8 @@ pub(crate) struct Room {
     directory: Directory,
 }
 
-/// Goes away with the room, unless something is to be found out in it or `ANTEROOM_KEEP` is set.
-struct Directory(PathBuf);
+/// Goes away with its owner, unless something is to be found out in it or `ANTEROOM_KEEP` is set.
+pub(crate) struct Directory(pub(crate) PathBuf);
 
 impl Drop for Directory {
     fn drop(&mut self) {
@@ -93,18 +93,28 @@ impl Room {
         drop(world);
         writer.join().unwrap().unwrap();
         let log = subject.plan.operator().unwrap().event_log_json(EVENT).await.unwrap();
-        std::fs::write(directory.join("log.json"), serde_json::to_vec(&log).unwrap()).unwrap();
-        let mut event_log = EventLog::default();
-        event_log.take(&serde_json::Value::Array(log));
-        let records = read_all(&[directory.join("history.jsonl")]).unwrap();
-        let verdict = judge(&records, &event_log, rules);
-        let report = verdict.render(&records);
-        std::fs::write(directory.join("verdict.txt"), &report).unwrap();
-        println!("{name}: in {}\n{report}", directory.display());
         assert_eq!(origin.counts.leaked.load(Atomic::Relaxed), 0, "tokens reached the origin");
-        let broken: Vec<_> =
-            verdict.violations.iter().map(|violation| (violation.line, &violation.what)).collect();
-        assert!(broken.is_empty(), "{name}: {broken:#?}");
-        (verdict, records)
+        judged(directory, &name, log, rules)
     }
+}
+
+/// Judges the history in a directory, with the event's log: a violation fails the test.
+pub(crate) fn judged(
+    directory: &Path,
+    name: &str,
+    log: Vec<serde_json::Value>,
+    rules: &Rules,
+) -> (Verdict, Vec<Record>) {
+    std::fs::write(directory.join("log.json"), serde_json::to_vec(&log).unwrap()).unwrap();
+    let mut event_log = EventLog::default();
+    event_log.take(&serde_json::Value::Array(log));
+    let records = read_all(&[directory.join("history.jsonl")]).unwrap();
+    let verdict = judge(&records, &event_log, rules);
+    let report = verdict.render(&records);
+    std::fs::write(directory.join("verdict.txt"), &report).unwrap();
+    println!("{name}: in {}\n{report}", directory.display());
+    let broken: Vec<_> =
+        verdict.violations.iter().map(|violation| (violation.line, &violation.what)).collect();
+    assert!(broken.is_empty(), "{name}: {broken:#?}");
+    (verdict, records)
 }

@@ -75,7 +75,7 @@ fn name_of(ordering: Ordering) -> String {
     serde_json::to_value(ordering).unwrap().as_str().unwrap().to_owned()
 }
 
-fn events(size: &Size, ordering: Ordering, claim_hold: u64) -> String {
+pub(crate) fn events(size: &Size, ordering: Ordering, claim_hold: u64) -> String {
     let Size { capacity, rate, bucket, heartbeat, claim, session_ttl, .. } = size;
     let name = name_of(ordering);
     let bucket = if ordering == Ordering::Fifo { 1 } else { *bucket };
@@ -100,7 +100,7 @@ pub(crate) async fn rushed(size: Size, ordering: Ordering, happening: Happening)
     room.close(&rules(&size, ordering, outage)).await.0
 }
 
-fn crowd(size: &Size) -> Crowd {
+pub(crate) fn crowd(size: &Size) -> Crowd {
     Crowd {
         visitors: size.visitors,
         curve: Curve::Burst,
@@ -123,7 +123,7 @@ fn crowd(size: &Size) -> Crowd {
     }
 }
 
-fn rules(size: &Size, ordering: Ordering, outage: Option<(u64, u64)>) -> Rules {
+pub(crate) fn rules(size: &Size, ordering: Ordering, outage: Option<(u64, u64)>) -> Rules {
     let mut rules = Rules::new(size.capacity, size.rate as f64, ordering);
     if ordering != Ordering::Fifo {
         rules.bucket_us = size.bucket * SECOND;
