@@ -8,10 +8,22 @@ use std::process::Command;
 pub(crate) const PEERS: u16 = 7946;
 
 /// The rules of every namespace: packets from and to who is cut off are dropped, and some of those between nodes.
-const RULES: &str = "table inet links { set cut { type ipv4_addr; }\n\
-    chain in { type filter hook input priority 0; ip saddr @cut drop; }\n\
-    chain out { type filter hook output priority 0; ip daddr @cut drop; }\n\
-    chain lossy { type filter hook input priority 1; } }";
+const RULES: &str = "table inet links {
+    set cut {
+        type ipv4_addr
+    }
+    chain in {
+        type filter hook input priority 0
+        ip saddr @cut drop
+    }
+    chain out {
+        type filter hook output priority 0
+        ip daddr @cut drop
+    }
+    chain lossy {
+        type filter hook input priority 1
+    }
+}";
 
 /// Namespaces, which go away with it.
 #[derive(Debug)]
@@ -25,7 +37,9 @@ impl Net {
     /// A network of so many nodes, numbered from 1; `None`: there are no namespaces to be had here.
     pub(crate) fn new(number: u8, nodes: u8) -> Option<Self> {
         let net = Self { name: format!("wr{}n{number}", std::process::id() % 10_000), number, nodes };
-        net.make().inspect_err(|error| println!("{error}")).ok().map(|()| net)
+        run(&format!("ip netns add {}", net.space(0))).inspect_err(|error| println!("{error}")).ok()?;
+        net.make().unwrap();
+        Some(net)
     }
 
     fn make(&self) -> io::Result<()> {
@@ -112,7 +126,7 @@ impl Net {
 
 impl Drop for Net {
     fn drop(&mut self) {
-        for node in 1..=self.nodes {
+        for node in 0..=self.nodes {
             let _ = run(&format!("ip netns del {}", self.space(node)));
         }
         let _ = run(&format!("ip link del {}", self.name));
