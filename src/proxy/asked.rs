@@ -5,11 +5,12 @@ use std::net::{IpAddr, Ipv4Addr};
 use http::{HeaderMap, HeaderName, Method, Version, header};
 use ipnet::IpNet;
 use pingora::http::RequestHeader;
+use pingora::http::authority::raw_target_authority;
 use pingora_proxy::Session;
 
 use super::accept::Accepted;
 use super::cookies::{Shown, Transport};
-use super::names::{OTHER_METHODS, PURPOSES, SEC_FETCH_DEST, SEC_FETCH_MODE};
+use super::names::{OTHER_METHODS, PROXIES_ONLY, PURPOSES, SEC_FETCH_DEST, SEC_FETCH_MODE};
 use super::way::Way;
 use crate::model::route::{Refused, normalise_host};
 
@@ -43,6 +44,8 @@ pub(super) struct Asked {
     pub(super) target: String,
     /// The host as it is compared; `None`: not sent (HTTP/1.0).
     pub(super) host: Option<String>,
+    /// The host as sent, which is what the origin sees.
+    sent_host: Option<String>,
     /// The visitor's address, as far as it can be believed.
     pub(super) address: IpAddr,
     pub(super) transport: Transport,
@@ -63,7 +66,8 @@ impl Asked {
         let request = session.req_header();
         let target = target_of(request)?;
         let raw_host = raw_host_of(request)?;
-        if raw_host.is_none() && request.version == Version::HTTP_11 {
+        let says_host = raw_host.is_some() && request.headers.contains_key(header::HOST);
+        if !says_host && request.version == Version::HTTP_11 {
             return Err(Refused::NotAHost);
         }
         let host = match raw_host {
@@ -84,6 +88,7 @@ impl Asked {
         Ok(Self {
             method: request.method.clone(),
             host,
+            sent_host: raw_host.map(str::to_owned),
             address: way.visitor(headers, trusted),
             transport: way.transport(headers),
             manner: if ahead && manner == Manner::Navigation { Manner::Call } else { manner },
@@ -95,6 +100,28 @@ impl Asked {
             way,
             target,
         })
+    }
+
+    /// Makes the origin see the very path and host that were judged, whatever form they came in.
+    pub(super) fn state_target(&self, request: &mut RequestHeader) -> pingora::Result<()> {
+        if request.raw_path() != self.target.as_bytes() {
+            request.set_raw_path(self.target.as_bytes())?;
+        }
+        match &self.sent_host {
+            Some(host) if text(&request.headers, &header::HOST) != Some(host) => {
+                request.insert_header(header::HOST, host.as_str())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Takes off what the origin would believe of a proxy, unless a trusted one said it.
+    pub(super) fn take_off_hearsay(&self, request: &mut RequestHeader) {
+        if !self.way.is_believed() {
+            for name in &PROXIES_ONLY {
+                request.remove_header(name);
+            }
+        }
     }
 
     /// The addresses on the way here, as the origin is told them; `headers` are those of the request that was read.
@@ -123,7 +150,8 @@ impl Asked {
 fn target_of(request: &RequestHeader) -> Result<String, Refused> {
     let raw = request.raw_path();
     let scheme = raw.split(|byte| *byte == b':').next().unwrap_or_default();
-    let is_url = scheme.eq_ignore_ascii_case(b"http") || scheme.eq_ignore_ascii_case(b"https");
+    let is_web = scheme.eq_ignore_ascii_case(b"http") || scheme.eq_ignore_ascii_case(b"https");
+    let is_url = is_web && raw_target_authority(raw).authority().is_some();
     let target = match (raw.first(), request.uri.path_and_query()) {
         (Some(b'/'), _) => raw,
         (_, Some(target)) if is_url => target.as_str().as_bytes(),
@@ -136,8 +164,12 @@ fn raw_host_of(request: &RequestHeader) -> Result<Option<&str>, Refused> {
     if let Some(authority) = request.uri.authority() {
         return Ok(Some(authority.as_str()));
     }
-    let Some(host) = request.headers.get(header::HOST) else { return Ok(None) };
-    let host = host.to_str().map_err(|_| Refused::NotAHost)?;
+    // A URL with a host is as good as the header, which HTTP/1.0 may leave out; Pingora refuses two that differ.
+    let header = request.headers.get(header::HOST).map(|host| host.as_bytes());
+    let Some(host) = header.or_else(|| raw_target_authority(request.raw_path()).authority()) else {
+        return Ok(None);
+    };
+    let host = std::str::from_utf8(host).map_err(|_| Refused::NotAHost)?;
     Ok((!host.is_empty()).then_some(host))
 }
 

@@ -262,6 +262,8 @@ impl<D: FrontDesk> ProxyHttp for Gate<D> {
         passage: &mut Passage,
     ) -> pingora::Result<()> {
         let Some(asked) = &passage.asked else { return Ok(()) };
+        asked.state_target(request)?;
+        asked.take_off_hearsay(request);
         request.remove_header(&header::COOKIE);
         for line in session.req_header().headers.get_all(header::COOKIE) {
             if let Some(kept) = cookies::without_ours(line.as_bytes()) {

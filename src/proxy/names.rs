@@ -25,8 +25,26 @@ pub(super) static OTHER_METHODS: [HeaderName; 3] = [
 ];
 
 /// Each may ask some frameworks to take the request for one of another path.
-pub(super) static OTHER_PATHS: [HeaderName; 2] =
-    [HeaderName::from_static("x-original-url"), HeaderName::from_static("x-rewrite-url")];
+pub(super) static OTHER_PATHS: [HeaderName; 3] = [
+    HeaderName::from_static("x-original-url"),
+    HeaderName::from_static("x-original-uri"),
+    HeaderName::from_static("x-rewrite-url"),
+];
+
+/// What some frameworks believe of the proxy before them, about the host, the path or the visitor.
+pub(super) static PROXIES_ONLY: [HeaderName; 11] = [
+    HeaderName::from_static("x-forwarded-host"),
+    HeaderName::from_static("x-forwarded-path"),
+    HeaderName::from_static("x-forwarded-port"),
+    HeaderName::from_static("x-forwarded-prefix"),
+    HeaderName::from_static("x-forwarded-scheme"),
+    HeaderName::from_static("x-forwarded-server"),
+    HeaderName::from_static("x-forwarded-ssl"),
+    HeaderName::from_static("x-host"),
+    HeaderName::from_static("x-http-host-override"),
+    HeaderName::from_static("x-original-host"),
+    HeaderName::from_static("x-real-ip"),
+];
 
 /// Caches that many visitors share obey these before `Cache-Control`.
 pub(super) static SHARED_CACHES: [HeaderName; 2] =

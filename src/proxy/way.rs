@@ -25,6 +25,11 @@ impl Way {
         Self { peer, transport, believed: trusted.iter().any(|net| net.contains(&peer)) }
     }
 
+    /// Whether whoever is connected to this node is a trusted proxy.
+    pub(super) fn is_believed(&self) -> bool {
+        self.believed
+    }
+
     /// The visitor's address: from the nearest hop on, the first one that is not ours, as far as we can know.
     pub(super) fn visitor(&self, headers: &HeaderMap, trusted: &[IpNet]) -> IpAddr {
         if !self.believed {

@@ -127,3 +127,81 @@ fn no_spelling_of_path_or_host_walks_around_the_gate() {
     }
     assert_eq!(house.seen(), Vec::<String>::new());
 }
+
+#[test]
+fn a_request_is_judged_by_the_host_that_the_origin_will_see() {
+    let house = House::new(with_fields(json!({ "match": [{ "host": "shop.test", "path": "/buy" }] })));
+    for guarded in [
+        "GET http://shop.test/buy HTTP/1.0",
+        "GET HTTP://SHOP.test.:8080/buy/x?y=1 HTTP/1.0",
+        "GET https://shop.test/buy HTTP/1.0",
+        "GET http://shop.test/buy HTTP/1.1\nHost: shop.test",
+        "GET /buy HTTP/1.0\nHost: shop.test",
+        "GET /buy HTTP/1.0\nHost: shop.test\nX-Forwarded-Host: other.test",
+        "GET http://shop.test/buy HTTP/1.0\nX-Forwarded-Host: other.test",
+    ] {
+        assert_eq!(house.ask(guarded).status, 429, "{guarded}");
+    }
+    for refused in [
+        "GET http://shop.test/buy HTTP/1.1",
+        "GET http://shop.test/buy HTTP/1.0\nHost: other.test",
+        "GET http://other.test/buy HTTP/1.1\nHost: shop.test",
+        "GET http://shop.test/buy HTTP/1.0\nHost:",
+        "GET http://user@shop.test/buy HTTP/1.0",
+        "GET http://user@shop.test/buy HTTP/1.0\nHost: shop.test",
+        "GET http:///buy HTTP/1.0",
+        "GET http:/buy HTTP/1.0",
+        "GET http:buy HTTP/1.0",
+        "GET http:\\\\shop.test/buy HTTP/1.0",
+        "GET http://shop.test\\@other.test/buy HTTP/1.0",
+        "GET ftp://shop.test/buy HTTP/1.0",
+        "GET shop.test/buy HTTP/1.0",
+        "GET //shop.test/../buy HTTP/1.0",
+    ] {
+        assert_eq!(house.ask(refused).status, 400, "{refused}");
+    }
+    assert_eq!(house.seen(), Vec::<String>::new());
+}
+
+#[test]
+fn the_origin_is_sent_the_path_and_the_host_that_were_judged() {
+    let house = House::new(with_fields(json!({ "match": [{ "host": "shop.test", "path": "/buy" }] })));
+    let seen = |request: &str| {
+        let reply = house.ask(request);
+        assert_eq!(reply.status, 200, "{request}");
+        house.seen().remove(0).to_ascii_lowercase()
+    };
+    for (request, line) in [
+        ("GET http://other.test:81/buy?x=http://y HTTP/1.0", "get /buy?x=http://y http/1.1\n"),
+        ("GET http://other.test:81 HTTP/1.1\nHost: other.test:81", "get / http/1.1\n"),
+        ("GET http://other.test:81?x HTTP/1.0", "get /?x http/1.1\n"),
+    ] {
+        let seen = seen(request);
+        assert!(seen.starts_with(line), "{seen}");
+        assert!(seen.contains("\nhost: other.test:81\n"), "{seen}");
+        assert!(seen.contains("\nx-forwarded-host: other.test:81\n"), "{seen}");
+    }
+    let nameless = seen("GET /buy HTTP/1.0\nX-Forwarded-Host: shop.test");
+    assert!(!nameless.contains("shop.test"), "{nameless}");
+}
+
+#[test]
+fn what_only_a_proxy_may_say_does_not_reach_the_origin_from_anybody_else() {
+    const LINES: &str = "X-Forwarded-Port: 1\nX-Forwarded-Server: mark\nX-Forwarded-Prefix: /mark\n\
+        X-Forwarded-Path: /mark\nX-Forwarded-Ssl: mark\nX-Forwarded-Scheme: mark\nX-Original-Host: mark\n\
+        X-Host: mark\nX-HTTP-Host-Override: mark\nX-Real-IP: mark\nX-Original-URL: /mark\nX-Rewrite-URL: /mark\n\
+        X-Original-URI: /mark";
+    let house = House::new(Script::default());
+    assert_eq!(house.fetch("GET", "/", LINES).status, 200);
+    let seen = house.seen().remove(0);
+    assert!(!seen.contains("mark") && !seen.to_ascii_lowercase().contains("x-forwarded-port"), "{seen}");
+
+    let trusted = vec!["127.0.0.0/8".parse().unwrap()];
+    let behind = House::with(Script::default(), |settings| settings.trusted_proxies = trusted);
+    assert_eq!(behind.fetch("GET", "/", LINES).status, 200);
+    let seen = behind.seen().remove(0).to_ascii_lowercase();
+    for line in ["x-forwarded-port: 1\n", "x-forwarded-server: mark\n", "x-real-ip: mark\n"] {
+        assert!(seen.contains(line), "{line} in {seen}");
+    }
+    assert!(!seen.contains("x-original-ur") && !seen.contains("x-rewrite-url"), "{seen}");
+}
