@@ -1,10 +1,10 @@
 //! `anteroom healthcheck`: for containers that have no HTTP client.
 
-use std::io::{Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::time::Duration;
 
+use super::ask::{Question, ask};
 use super::{Ended, complain, say};
 use crate::app::reachable;
 use crate::config;
@@ -12,7 +12,7 @@ use crate::config;
 /// Where a node's probes are unless its file says otherwise.
 const USUAL: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 9901);
 
-/// How long connecting, and every read, may take.
+/// How long the answer may stay out.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 pub(super) fn healthcheck(config: Option<&Path>) -> Ended {
@@ -23,13 +23,14 @@ pub(super) fn healthcheck(config: Option<&Path>) -> Ended {
             return Ended::Misconfigured;
         }
     };
-    match ask(address) {
-        Ok(answer) if answer.starts_with("HTTP/1.1 200") || answer.starts_with("HTTP/1.0 200") => {
+    let question = Question { method: "GET", path: "/livez", token: None, body: "", patience: PATIENCE };
+    match ask(address, question) {
+        Ok(answer) if answer.status == 200 => {
             say("alive");
             Ended::Well
         }
         Ok(answer) => {
-            complain(&format!("{address} answers: {}", answer.lines().next().unwrap_or_default()));
+            complain(&format!("{address} answers with status {}", answer.status));
             Ended::Badly
         }
         Err(error) => {
@@ -37,15 +38,4 @@ pub(super) fn healthcheck(config: Option<&Path>) -> Ended {
             Ended::Badly
         }
     }
-}
-
-fn ask(address: SocketAddr) -> std::io::Result<String> {
-    let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.write_all(
-        format!("GET /livez HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").as_bytes(),
-    )?;
-    let mut answer = Vec::new();
-    stream.take(4096).read_to_end(&mut answer)?;
-    Ok(String::from_utf8_lossy(&answer).into_owned())
 }

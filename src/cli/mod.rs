@@ -1,7 +1,9 @@
 //! The command line.
 
+mod ask;
 mod certs;
 mod check;
+mod cluster;
 mod demo;
 mod healthcheck;
 mod run;
@@ -45,6 +47,11 @@ enum Command {
     Certs {
         #[command(subcommand)]
         what: certs::Certs,
+    },
+    /// Tells who is in the fleet, and changes it: asks the node of a configuration file, on its machine.
+    Cluster {
+        #[command(subcommand)]
+        what: cluster::Cluster,
     },
     /// Asks the node on this machine whether it is alive.
     Healthcheck {
@@ -96,6 +103,7 @@ pub fn main(signals: &Signals, arguments: impl IntoIterator<Item = OsString>) ->
         Command::Run { config, log_format } => run::run(signals, config, log_format),
         Command::Check { config } => check::check(&config),
         Command::Certs { what } => certs::certs(&what),
+        Command::Cluster { what } => cluster::cluster(&what),
         Command::Healthcheck { config } => healthcheck::healthcheck(config.as_deref()),
         Command::Demo { port, address } => demo::demo(signals, address, port),
     }

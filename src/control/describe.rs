@@ -8,8 +8,8 @@ use crate::model::ids::{EventId, LogIndex, NodeRun, TicketId};
 use crate::model::ledger::{Event, State};
 
 /// A node that is alone.
-pub(super) fn lone(state: &State) -> Value {
-    json!({ "alone": true, "index": state.index, "nodes": nodes(state, |_| None) })
+pub(super) fn lone(state: &State, acknowledged: &Acknowledged) -> Value {
+    json!({ "alone": true, "index": state.index, "nodes": nodes(state, acknowledged) })
 }
 
 /// A fleet: its controllers, and every node that is registered.
@@ -18,17 +18,17 @@ pub(super) fn fleet(state: &State, council: &Council, acknowledged: &Acknowledge
         "alone": false,
         "index": state.index,
         "controllers": council.controllers(),
-        "nodes": nodes(state, |run| acknowledged.of(run)),
+        "nodes": nodes(state, acknowledged),
     })
 }
 
-fn nodes(state: &State, acknowledged: impl Fn(&NodeRun) -> Option<LogIndex>) -> Vec<Value> {
+fn nodes(state: &State, acknowledged: &Acknowledged) -> Vec<Value> {
     let node = |(run, known): (&NodeRun, &crate::model::ledger::RunState)| {
         json!({
             "node": run.node,
             "generation": run.generation,
             "registered_heard_ms": known.heard.0,
-            "acknowledged_index": acknowledged(run),
+            "acknowledged_index": acknowledged.of(run),
         })
     };
     state.runs.iter().map(node).collect()

@@ -169,6 +169,8 @@ impl Controller {
         };
         let ended = lead(post, &mut self.queue, &mut self.callers, &self.stop).await;
         self.leadership.note(log.standing());
+        // Edges report to somebody else from now on.
+        self.acknowledged.hear(std::iter::empty());
         if matches!(ended, Ended::Deposed) {
             tracing::info!("this controller leads no more");
         }

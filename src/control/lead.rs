@@ -177,7 +177,7 @@ impl<'a> Lead<'a> {
         }
         self.leader.take(self.post.desk.report(), boot);
         self.register(now).await?;
-        self.post.acknowledged.hear(self.leader.acknowledgements());
+        self.post.acknowledged.hear(self.leader.acknowledgements(boot));
         let state = self.post.log.state();
         let tick = state.read(|state| self.leader.plan(state, now, boot));
         if let Some(entry) = queue.gather(first, tick) {

@@ -145,7 +145,7 @@ impl ControlPort for ControlLog {
     async fn fleet(&self, deed: FleetDeed) -> Result<Value, ControlError> {
         let Some(council) = &self.council else {
             return match deed {
-                FleetDeed::Look => Ok(self.read(describe::lone)),
+                FleetDeed::Look => Ok(self.read(|state| describe::lone(state, &self.acknowledged))),
                 _ => Err(ControlError::Conflict(
                     "this node is alone: a fleet needs `cluster:` in the configuration".to_owned(),
                 )),

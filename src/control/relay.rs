@@ -8,6 +8,7 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::sync::mpsc;
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::fleet::{Leadership, Membership};
 use crate::desk::{Changed, ControlError, ControlPort, FleetDeed, Tried};
@@ -17,6 +18,12 @@ use crate::peer::{Address, Conversation, Dialer, PeerError, Purpose};
 
 /// How long a leader is looked for.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long a leader may take to answer: longer than its log may.
+const ANSWER_PATIENCE: Duration = Duration::from_secs(7);
+
+/// The same for what changes the fleet: longer than a new controller may take to catch up.
+const FLEET_PATIENCE: Duration = Duration::from_secs(40);
 
 /// How long until the controllers are asked again.
 const AGAIN: Duration = Duration::from_millis(200);
@@ -73,29 +80,21 @@ impl Relay {
     }
 
     async fn ask(&self, asked: Asked) -> Result<Answered, ControlError> {
-        let unreachable = || ControlError::Unavailable("no controller says that it leads".to_owned());
-        tokio::time::timeout(PATIENCE, self.find_and_ask(&asked)).await.unwrap_or_else(|_| Err(unreachable()))
-    }
-
-    async fn find_and_ask(&self, asked: &Asked) -> Result<Answered, ControlError> {
         let me = self.dialer.me().node;
+        let until = Instant::now() + PATIENCE;
         let mut hint = self.leadership.read().other;
         loop {
             if let Some(own) = self.own() {
-                return perform(own.as_ref(), asked.clone()).await;
+                return perform(own.as_ref(), asked).await;
             }
             let others = self.controllers.keys().copied().filter(|node| *node != me);
             let order: Vec<NodeId> = hint.take().into_iter().chain(others).collect();
             for node in order {
                 let Some(at) = self.controllers.get(&node) else { continue };
                 let address = Address { node, at: at.clone() };
-                let Ok(mut conversation) = self.dialer.dial(&address, Purpose::Operator).await else {
-                    continue;
-                };
-                // From here on the question may have been heard.
-                let lost = |_: PeerError| ControlError::Unknown;
-                conversation.say(asked).await.map_err(lost)?;
-                match conversation.hear::<Reply>().await.map_err(lost)? {
+                let dialed = timeout_at(until, self.dialer.dial(&address, Purpose::Operator)).await;
+                let Ok(Ok(conversation)) = dialed else { continue };
+                match put(conversation, &asked).await? {
                     Ok(answer) => return answer,
                     Err(leader) => hint = leader.filter(|leader| *leader != node).or(hint),
                 }
@@ -103,8 +102,27 @@ impl Relay {
                     break;
                 }
             }
+            if Instant::now() >= until {
+                return Err(ControlError::Unavailable("no controller says that it leads".to_owned()));
+            }
             tokio::time::sleep(AGAIN).await;
         }
+    }
+}
+
+/// Puts a question to another node. From here on it may have been heard, so an answer that does not come tells nothing.
+async fn put(mut conversation: Conversation, asked: &Asked) -> Result<Reply, ControlError> {
+    let patience = match asked {
+        Asked::Fleet(_) => FLEET_PATIENCE,
+        _ => ANSWER_PATIENCE,
+    };
+    let answered = timeout(patience, async {
+        conversation.say(asked).await?;
+        conversation.hear::<Reply>().await
+    });
+    match answered.await {
+        Ok(Ok(reply)) => Ok(reply),
+        Ok(Err(_)) | Err(_) => Err(ControlError::Unknown),
     }
 }
 
@@ -233,6 +251,11 @@ impl ControlPort for Relay {
             (None, FleetDeed::Found) => Err(ControlError::Conflict(
                 "this node is no controller: ask one of them to found the fleet".to_owned(),
             )),
+            (Some(local), FleetDeed::Look) => match self.ask(Asked::Fleet(FleetDeed::Look)).await {
+                // Without a leader, and before there ever was one, what this controller knows is all there is.
+                Err(ControlError::Unavailable(_)) => local.fleet(FleetDeed::Look).await,
+                answered => value(answered?),
+            },
             (_, deed) => value(self.ask(Asked::Fleet(deed)).await?),
         }
     }

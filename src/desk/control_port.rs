@@ -7,7 +7,8 @@ use crate::model::ids::{EventId, KeyId, LogIndex, NodeId, TicketId};
 use crate::model::ledger::{ChangeKind, ChangeOutcome, Condition};
 use crate::model::policy::{Fault, Fields, Merged};
 
-/// The control log, as adapters above the desk see it. Every call ends within a few seconds.
+/// The control log, as adapters above the desk see it. Every call ends within a few seconds, a change of the fleet within
+/// a minute.
 #[async_trait]
 pub trait ControlPort: Send + Sync {
     /// Puts a change to an event into the log, if the condition holds of the event.

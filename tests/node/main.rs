@@ -8,6 +8,7 @@
 )]
 
 mod certs;
+mod cluster;
 mod disk;
 mod full_disk;
 mod process;

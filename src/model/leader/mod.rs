@@ -168,9 +168,10 @@ impl Leader {
         }
     }
 
-    /// How far in the log each edge's knowledge reached when it reported last.
-    pub fn acknowledgements(&self) -> impl Iterator<Item = (NodeRun, LogIndex)> {
-        self.edges.iter().map(|(run, edge)| (*run, edge.live_index))
+    /// How far in the log the knowledge of each edge that was heard lately reached when it reported last.
+    pub fn acknowledgements(&self, boot: BootTime) -> impl Iterator<Item = (NodeRun, LogIndex)> {
+        let heard = self.edges.iter().filter(move |(_, edge)| edge.is_heard(boot));
+        heard.map(|(run, edge)| (*run, edge.live_index))
     }
 
     /// The edges that were heard lately.
