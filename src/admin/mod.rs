@@ -26,7 +26,7 @@ use axum::response::Response;
 use axum::routing::{delete, get, post, put};
 use tokio::net::TcpListener;
 
-pub use assembly::{Assembly, ReloadTried, Reloaded};
+pub use assembly::{Assembly, ReloadError, ReloadTried, Reloaded};
 pub use scrape::{Probes, serve_probes};
 pub use token::{AdminToken, AdminTokenError};
 

@@ -45,9 +45,9 @@ pub(super) async fn rotate_key(State(admin): State<Admin>, run: Run) -> Result<R
 
 pub(super) async fn reload(State(admin): State<Admin>, run: Run) -> Result<Response, Problem> {
     if run == Run::Dry {
-        let told = admin.assembly.try_reload().await.map_err(Problem::reload_refused)?;
+        let told = admin.assembly.try_reload().await?;
         return Ok(answer(StatusCode::OK, &told, None));
     }
-    let reloaded = admin.assembly.reload().await.map_err(Problem::reload_refused)?;
+    let reloaded = admin.assembly.reload().await?;
     Ok(answer(StatusCode::OK, &reloaded, None))
 }

@@ -5,7 +5,9 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, RETRY_AFTER, WWW_AUTHENTIC
 use http::{HeaderValue, StatusCode};
 use serde_json::{Value, json};
 
+use super::ReloadError;
 use super::wire::etag;
+use crate::config;
 use crate::desk::ControlError;
 use crate::model::policy::Fault;
 
@@ -15,7 +17,7 @@ pub(super) struct Problem {
     status: StatusCode,
     state: &'static str,
     detail: String,
-    faults: Vec<Fault>,
+    faults: Vec<config::Fault>,
     version: Option<u64>,
 }
 
@@ -50,11 +52,12 @@ impl Problem {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "failed", detail)
     }
 
-    pub(super) fn reload_refused(reasons: impl Into<String>) -> Self {
-        Self::new(StatusCode::UNPROCESSABLE_ENTITY, "refused", reasons)
+    pub(super) fn faults(faults: Vec<Fault>) -> Self {
+        let of_body = |Fault { path, problem }| config::Fault { path, problem, position: None };
+        Self::faults_at(faults.into_iter().map(of_body).collect())
     }
 
-    pub(super) fn faults(faults: Vec<Fault>) -> Self {
+    fn faults_at(faults: Vec<config::Fault>) -> Self {
         let detail = "nothing was changed; see `faults`";
         Self { faults, ..Self::new(StatusCode::UNPROCESSABLE_ENTITY, "faults", detail) }
     }
@@ -78,6 +81,20 @@ impl From<ControlError> for Problem {
             ControlError::Faults(faults) => Self::faults(faults),
             ControlError::Unavailable(_) => Self::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", detail),
             ControlError::Unknown => Self::new(StatusCode::GATEWAY_TIMEOUT, "unknown", detail),
+        }
+    }
+}
+
+impl From<ReloadError> for Problem {
+    fn from(error: ReloadError) -> Self {
+        match error {
+            ReloadError::Refused(faults) => Self { state: "refused", ..Self::faults_at(faults) },
+            ReloadError::Partly(faults) => {
+                let detail = "the file is in use, but for events that the control log refuses; see `faults`";
+                Self { faults, ..Self::new(StatusCode::CONFLICT, "conflict", detail) }
+            }
+            ReloadError::Control(error) => error.into(),
+            ReloadError::Failed(_) => Self::failed(error.to_string()),
         }
     }
 }

@@ -25,13 +25,13 @@ use super::signals::{Signal, Signals};
 use super::submit::submit;
 use crate::admin::{Admin, AdminToken, AdminTokenError, Probes};
 use crate::clock::Clock;
-use crate::config::{self, EventSettings, Settings};
+use crate::config::{self, EventSettings, Faults, Settings};
 use crate::control::{OpenControl, OpenError, RunningControl};
 use crate::desk::Desk;
 use crate::lifecycle::Lifecycle;
 use crate::metrics::Metrics;
 use crate::model::edge::Contact;
-use crate::model::policy::Policy;
+use crate::model::policy::{Fault, Policy};
 use crate::peer::IdentityError;
 use crate::proxy::{self, Gate, ProxySettings};
 
@@ -70,15 +70,19 @@ impl StartError {
 /// Does everything that a start does with a configuration file, but opens and binds nothing.
 ///
 /// # Errors
-/// Every fault of the file, one per line.
-pub fn check(file: &Path) -> Result<Settings, String> {
-    let settings = config::load(file).map_err(|faults| faults.to_string())?;
-    let files = settings.listeners.iter().filter_map(|listener| listener.tls.as_ref());
-    let faults = files.filter_map(|files| certificates::read(files).err()).map(|fault| fault.to_string());
+/// Every fault of the file.
+pub fn check(file: &Path) -> Result<Settings, Faults> {
+    let settings = config::load(file)?;
+    let files = settings.listeners.iter().enumerate().filter_map(|(at, one)| Some((at, one.tls.as_ref()?)));
+    let fault = |(at, files)| {
+        let problem = certificates::read(files).err()?.to_string();
+        Some(Fault { path: format!("listeners[{at}].tls"), problem })
+    };
     let cluster = settings.cluster.as_ref();
     let identity = cluster.and_then(|cluster| peering::identity(cluster, settings.node.id).err());
-    let faults: Vec<_> = faults.chain(identity.map(|fault| fault.to_string())).collect();
-    if faults.is_empty() { Ok(settings) } else { Err(faults.join("\n")) }
+    let identity = identity.map(|error| Fault { path: "cluster.tls".to_owned(), problem: error.to_string() });
+    let faults: Vec<_> = files.filter_map(fault).chain(identity).collect();
+    if faults.is_empty() { Ok(settings) } else { Err(Faults::around(file, faults)) }
 }
 
 /// A node that is open, and serves nobody yet.
@@ -221,6 +225,11 @@ impl Node {
             let Ok(control) = self.desk.control() else { continue };
             let submitted = submit(&control, settings.node.id, &settings.events).await;
             let known = |id| self.desk.event(id).is_some();
+            if submitted.refused.is_empty() {
+                self.reloader.succeeded();
+            } else {
+                self.reloader.metrics.configuration_refused();
+            }
             let refusals: Vec<_> = submitted.refused.values().map(ToString::to_string).collect();
             let waits = !settings.events.iter().all(|event| {
                 !submitted.refused.contains_key(&event.id)

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::config::EventSettings;
+use crate::config::{EventSettings, Fault};
 use crate::desk::{Changed, ControlError, ControlPort, Tried};
 use crate::model::ids::{EventId, NodeId};
 use crate::model::ledger::{ChangeKind, ChangeOutcome, Condition};
-use crate::model::policy::{Merged, Submission};
+use crate::model::policy::{self, Merged, Submission};
 
 /// What became of the events of a file.
 #[derive(Debug)]
@@ -45,16 +45,28 @@ pub(super) async fn submit(
     submitted
 }
 
-/// What the log would make of each event of a file by itself; changes nothing.
+/// What the log would make of the events of a file; changes nothing.
 pub(super) async fn try_submit(
     control: &Arc<dyn ControlPort>,
     node: NodeId,
     events: &[EventSettings],
 ) -> Submitted<Tried> {
     let mut submitted = Submitted::default();
-    for event in events {
-        let tried = control.try_change(event.id.clone(), submission(node, event), Condition::Always).await;
-        submitted.note(event, tried, |tried| tried.merged.as_ref());
+    let (mut taken, mut left): (Vec<_>, Vec<_>) = (Vec::new(), events.iter().collect());
+    while !left.is_empty() {
+        let before = (taken.len(), left.len());
+        let sequence = taken.iter().chain(&left).map(|event| (event.id.clone(), submission(node, event)));
+        let tried = control.try_changes(sequence.collect()).await;
+        let mut in_the_way = Vec::new();
+        for (event, tried) in left.into_iter().zip(tried.into_iter().skip(before.0)) {
+            match &tried {
+                Ok(_) => taken.push(event),
+                Err(ControlError::Conflict(_)) => in_the_way.push(event),
+                Err(_) => {}
+            }
+            submitted.note(event, tried, |tried| tried.merged.as_ref());
+        }
+        left = if in_the_way.len() < before.1 { in_the_way } else { Vec::new() };
     }
     submitted.warnings.extend(not_in_the_file(control, events).await);
     submitted
@@ -81,6 +93,23 @@ impl<T> Default for Submitted<T> {
 }
 
 impl<T> Submitted<T> {
+    /// What was refused, as faults of the file.
+    pub(super) fn faults(&self, events: &[EventSettings]) -> Vec<Fault> {
+        let at = |id: &EventId| events.iter().position(|event| event.id == *id).unwrap_or_default();
+        let fault = |path, problem| Fault { path, problem, position: None };
+        let refused = self.refused.iter().flat_map(|(id, error)| match error {
+            ControlError::Faults(faults) => {
+                let of_file = |field: &policy::Fault| {
+                    let path = format!("events[{}].{}", at(id), field.path);
+                    fault(path, field.problem.clone())
+                };
+                faults.iter().map(of_file).collect::<Vec<_>>()
+            }
+            error => vec![fault(format!("events[{}]", at(id)), format!("event {id} is refused: {error}"))],
+        });
+        refused.collect()
+    }
+
     fn note(
         &mut self,
         event: &EventSettings,

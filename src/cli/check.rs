@@ -13,7 +13,7 @@ pub(super) fn check(config: &Path) -> Ended {
             Ended::Well
         }
         Err(faults) => {
-            complain(&faults);
+            complain(&faults.to_string());
             Ended::Misconfigured
         }
     }

@@ -9,7 +9,7 @@ pub(super) fn run(signals: &Signals, config: PathBuf, format: LogFormat) -> Ende
     let settings = match app::check(&config) {
         Ok(settings) => settings,
         Err(faults) => {
-            complain(&faults);
+            complain(&faults.to_string());
             return Ended::Misconfigured;
         }
     };

@@ -3,11 +3,13 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use serde::Serialize;
+
 use super::position;
 use crate::model::policy;
 
 /// A place in the text of the file, both counted from 1.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Position {
     /// The line.
     pub line: usize,
@@ -16,14 +18,25 @@ pub struct Position {
 }
 
 /// One fault of a configuration file.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Fault {
     /// The path of the key, as `events[0].match[1].host`; empty if the text is no YAML.
     pub path: String,
     /// What is wrong and what to write instead.
     pub problem: String,
     /// Where the key, or the nearest one above it, stands.
+    #[serde(flatten)]
     pub position: Option<Position>,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(Position { line, column }) = self.position {
+            write!(f, "{line}:{column}: ")?;
+        }
+        let colon = if self.path.is_empty() { "" } else { ": " };
+        write!(f, "{}{colon}{}", self.path, self.problem)
+    }
 }
 
 /// All faults of a configuration file.
@@ -38,6 +51,19 @@ impl Faults {
     #[must_use]
     pub fn as_slice(&self) -> &[Fault] {
         &self.faults
+    }
+
+    /// The faults, in the order of the text.
+    #[must_use]
+    pub fn into_vec(self) -> Vec<Fault> {
+        self.faults
+    }
+
+    /// Faults that show only beside the file, in the file's surroundings.
+    #[must_use]
+    pub fn around(file: &Path, faults: Vec<policy::Fault>) -> Self {
+        let text = std::fs::read_to_string(file).unwrap_or_default();
+        Self::located(faults, &text).in_file(file)
     }
 
     pub(super) fn in_file(self, file: &Path) -> Self {
@@ -77,14 +103,10 @@ impl fmt::Display for Faults {
                 f.write_str("\n")?;
             }
             if let Some(file) = &self.file {
-                write!(f, "{}:", file.display())?;
+                let space = if fault.position.is_some() { "" } else { " " };
+                write!(f, "{}:{space}", file.display())?;
             }
-            if let Some(Position { line, column }) = fault.position {
-                write!(f, "{line}:{column}:")?;
-            }
-            let space = if self.file.is_some() || fault.position.is_some() { " " } else { "" };
-            let colon = if fault.path.is_empty() { "" } else { ": " };
-            write!(f, "{space}{}{colon}{}", fault.path, fault.problem)?;
+            fault.fmt(f)?;
         }
         Ok(())
     }

@@ -19,7 +19,7 @@ use crate::model::ids::{EventId, KeyId, LogIndex, TicketId};
 use crate::model::ledger::{
     self, Change, ChangeApplied, ChangeError, ChangeKind, Command, Condition, Step, Tick,
 };
-use crate::model::policy::Policy;
+use crate::model::policy::{Fields, Policy};
 
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -98,12 +98,15 @@ impl ControlPort for ControlLog {
     ) -> Result<Tried, ControlError> {
         let change = self.proposed(event, kind, condition);
         let state = self.read(ledger::State::clone);
-        let version = state.events.get(&change.event).map(|event| event.version);
-        let (applied, fields) = state.try_change(&change).map_err(refusal)?;
-        let policy = fields.as_ref().and_then(|fields| Policy::from_fields(fields).ok());
-        let warnings = policy.map(|policy| policy.warnings()).unwrap_or_default();
-        let ChangeApplied { outcome, merged, .. } = applied;
-        Ok(Tried { version, outcome, merged, fields, warnings })
+        tried(&state, &change.event, state.try_change(&change))
+    }
+
+    async fn try_changes(&self, changes: Vec<(EventId, ChangeKind)>) -> Vec<Result<Tried, ControlError>> {
+        let proposed = |(event, kind)| self.proposed(event, kind, Condition::Always);
+        let changes: Vec<_> = changes.into_iter().map(proposed).collect();
+        let state = self.read(ledger::State::clone);
+        let results = state.try_changes(&changes);
+        changes.iter().zip(results).map(|(change, result)| tried(&state, &change.event, result)).collect()
     }
 
     async fn rotate_key(&self) -> Result<(KeyId, LogIndex), ControlError> {
@@ -164,6 +167,19 @@ impl ControlPort for ControlLog {
         }
         Ok(self.read(|state| describe::fleet(state, council, &self.acknowledged)))
     }
+}
+
+/// What a change of an event would come to that has been tried on a state.
+fn tried(
+    state: &ledger::State,
+    event: &EventId,
+    result: Result<(ChangeApplied, Option<Fields>), ChangeError>,
+) -> Result<Tried, ControlError> {
+    let version = state.events.get(event).map(|event| event.version);
+    let (ChangeApplied { outcome, merged, .. }, fields) = result.map_err(refusal)?;
+    let policy = fields.as_ref().and_then(|fields| Policy::from_fields(fields).ok());
+    let warnings = policy.map(|policy| policy.warnings()).unwrap_or_default();
+    Ok(Tried { version, outcome, merged, fields, warnings })
 }
 
 fn refusal(error: ChangeError) -> ControlError {

@@ -33,6 +33,7 @@ const AGAIN: Duration = Duration::from_millis(200);
 enum Asked {
     Change(EventId, ChangeKind, Condition),
     TryChange(EventId, ChangeKind, Condition),
+    TryChanges(Vec<(EventId, ChangeKind)>),
     RotateKey,
     TryRotateKey,
     Describe(EventId),
@@ -47,6 +48,7 @@ enum Asked {
 enum Answered {
     Changed(Changed),
     Tried(Tried),
+    AllTried(Vec<Result<Tried, ControlError>>),
     Rotated(KeyId, LogIndex),
     NextKey(KeyId),
     Json(Vec<String>),
@@ -134,6 +136,7 @@ async fn perform(log: &dyn ControlPort, asked: Asked) -> Result<Answered, Contro
         Asked::TryChange(event, kind, condition) => {
             Answered::Tried(log.try_change(event, kind, condition).await?)
         }
+        Asked::TryChanges(changes) => Answered::AllTried(log.try_changes(changes).await),
         Asked::RotateKey => {
             let (key, index) = log.rotate_key().await?;
             Answered::Rotated(key, index)
@@ -207,6 +210,16 @@ impl ControlPort for Relay {
             Answered::Tried(tried) => Ok(tried),
             _ => Err(strange()),
         }
+    }
+
+    async fn try_changes(&self, changes: Vec<(EventId, ChangeKind)>) -> Vec<Result<Tried, ControlError>> {
+        let count = changes.len();
+        let failure = match self.ask(Asked::TryChanges(changes)).await {
+            Ok(Answered::AllTried(tried)) => return tried,
+            Ok(_) => strange(),
+            Err(error) => error,
+        };
+        vec![Err(failure); count]
     }
 
     async fn rotate_key(&self) -> Result<(KeyId, LogIndex), ControlError> {

@@ -33,6 +33,9 @@ pub trait ControlPort: Send + Sync {
         condition: Condition,
     ) -> Result<Tried, ControlError>;
 
+    /// What these changes would come to, one after the other; changes nothing.
+    async fn try_changes(&self, changes: Vec<(EventId, ChangeKind)>) -> Vec<Result<Tried, ControlError>>;
+
     /// Puts a new signing key into the log.
     ///
     /// # Errors

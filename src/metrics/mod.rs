@@ -85,7 +85,7 @@ impl Metrics {
                 .collect(),
             reload_successful: make.gauge(
                 "config_last_reload_successful",
-                "1 if the configuration in use is the newest one, else 0.",
+                "1 if the newest configuration is in use as a whole, else 0.",
             )?,
             reload_time: make.add(Gauge::with_opts(named(
                 "config_last_reload_timestamp_seconds",

@@ -197,12 +197,89 @@ fn a_file_moves_a_route_from_one_event_to_another_in_any_order_of_lines() {
     // `one` wants what `two` gives up further down.
     place.write(&(file + &extra("one", "{ path: /b }") + &extra("two", "{ path: /c }")));
     let reloaded = place.admin("POST", "/admin/reload", "");
-    assert_eq!(reloaded["refused"], serde_json::json!({}), "{reloaded}");
+    assert_eq!(reloaded["events"].as_object().map(serde_json::Map::len), Some(3), "{reloaded}");
     for (event, path) in [("one", "/b"), ("two", "/c")] {
         let told = place.admin("GET", &format!("/admin/events/{event}"), "");
         assert_eq!(told["policy"]["match"], serde_json::json!([{ "path": path }]));
     }
     drop(node);
+}
+
+/// What the metrics say of the newest configuration.
+fn reload_successful(place: &Place) -> bool {
+    let metrics = Request::get(place.metrics, "/metrics").send().body;
+    let successful = metrics.contains("\nanteroom_config_last_reload_successful 1\n");
+    assert_ne!(successful, metrics.contains("\nanteroom_config_last_reload_successful 0\n"), "{metrics}");
+    successful
+}
+
+#[test]
+fn a_file_with_an_event_that_the_log_refuses_changes_nothing() {
+    let shop = Shop::open();
+    let place = Place::new(&shop, "capacity: 3, max_admit_per_sec: 20");
+    let good = place.read();
+    let node = place.start();
+    let live = r#"{"capacity": 1, "max_admit_per_sec": 1, "match": [{"path": "/live"}]}"#;
+    place.admin("PUT", "/admin/events/live", live);
+    assert!(reload_successful(&place));
+    let edited = good.replace("capacity: 3", "capacity: 5");
+    let bad =
+        edited.clone() + &extra("late", "{ path: /live }, { path: /secret }") + "default_origin: shop\n";
+    place.write(&bad);
+    let shut = || Request::get(place.visitors, "/secret").send().status;
+    for path in ["/admin/reload?dry_run=true", "/admin/reload"] {
+        let refused = place.try_admin("POST", path, "");
+        assert_eq!(refused.status, 422, "{refused:?}");
+        let told: Value = serde_json::from_str(&refused.body).unwrap();
+        assert_eq!(told["faults"][0]["path"], "events[1]", "{told}");
+        assert!(told["faults"][0]["problem"].as_str().unwrap().contains("belongs to event live"), "{told}");
+        assert_eq!(shut(), 404, "no default origin: the rest of the file is not in effect either");
+        assert_eq!(described(&place)["policy"]["capacity"], 3);
+    }
+    assert!(!reload_successful(&place));
+    assert_eq!(place.logged().matches("the configuration was refused").count(), 1, "{}", place.logged());
+    assert!(!place.logged().contains("was read again"), "{}", place.logged());
+
+    place.write(&edited);
+    place.admin("POST", "/admin/reload", "");
+    assert!(reload_successful(&place));
+    place.write(&bad);
+    node.signal("HUP");
+    until("the refusal shows", || !reload_successful(&place));
+    assert_eq!((shut(), place.logged().contains("was made from the file: late")), (404, false));
+
+    // A start whose event is refused, while another one guards its paths.
+    node.kill();
+    place.write(&(edited.clone() + &extra("late", "{ path: /live }")));
+    let _node = place.start();
+    assert!(!reload_successful(&place));
+    place.write(&edited);
+    place.admin("POST", "/admin/reload", "");
+    assert!(reload_successful(&place));
+}
+
+#[test]
+fn a_reload_of_a_file_at_fault_answers_with_every_fault() {
+    let shop = Shop::open();
+    let place = Place::new(&shop, "capacity: 3, max_admit_per_sec: 20");
+    let _node = place.start();
+    let good = place.read();
+    place.write(&good.replace("capacity: 3", "capacity: none, colour: red"));
+    let refused = place.try_admin("POST", "/admin/reload", "");
+    assert_eq!(refused.status, 422, "{refused:?}");
+    let told: Value = serde_json::from_str(&refused.body).unwrap();
+    let faults = told["faults"].as_array().unwrap();
+    let paths: Vec<_> = faults.iter().map(|fault| fault["path"].as_str().unwrap()).collect();
+    assert_eq!(paths, ["events[0].capacity", "events[0].colour"], "{told}");
+    assert!(
+        faults.iter().all(|fault| fault["line"].as_u64() > Some(1) && fault["column"].is_u64()),
+        "{told}"
+    );
+    assert!(!told["detail"].as_str().unwrap().contains('\n'), "{told}");
+    place.write(&good.replace("id: 1,", "id: 2,"));
+    let refused = place.try_admin("POST", "/admin/reload", "");
+    let told: Value = serde_json::from_str(&refused.body).unwrap();
+    assert_eq!((refused.status, &told["faults"][0]["path"]), (422, &serde_json::json!("node.id")), "{told}");
 }
 
 #[test]

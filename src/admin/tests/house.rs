@@ -12,6 +12,7 @@ use tokio::net::TcpStream;
 
 use super::super::*;
 use crate::clock::Clock;
+use crate::config::{self, Position};
 use crate::desk::{Changed, FleetDeed, Tried};
 use crate::model::ids::{EventId, Generation, KeyId, LogIndex, NodeId, NodeRun, TicketId};
 use crate::model::ledger::{ChangeKind, ChangeOutcome, Condition};
@@ -91,6 +92,10 @@ impl ControlPort for Pretended {
         Ok(Tried { version, outcome, merged: None, fields: Some(after), warnings })
     }
 
+    async fn try_changes(&self, _: Vec<(EventId, ChangeKind)>) -> Vec<Result<Tried, ControlError>> {
+        Vec::new()
+    }
+
     async fn rotate_key(&self) -> Result<(KeyId, LogIndex), ControlError> {
         self.check()?;
         Ok((KeyId(3), LogIndex(8)))
@@ -131,16 +136,17 @@ pub(super) struct Process;
 
 #[async_trait]
 impl Assembly for Process {
-    async fn reload(&self) -> Result<Reloaded, String> {
-        Err("anteroom.yaml:1:1: node.id: 0 is not a whole number from 1 to 65535".to_owned())
+    async fn reload(&self) -> Result<Reloaded, ReloadError> {
+        let problem = "0 is not a whole number from 1 to 65535".to_owned();
+        let position = Some(Position { line: 2, column: 3 });
+        Err(ReloadError::Refused(vec![config::Fault { path: "node.id".to_owned(), problem, position }]))
     }
 
-    async fn try_reload(&self) -> Result<ReloadTried, String> {
+    async fn try_reload(&self) -> Result<ReloadTried, ReloadError> {
         let tried = ReloadTried {
             dry_run: true,
             changed: vec!["limits"],
             events: std::collections::BTreeMap::new(),
-            refused: std::collections::BTreeMap::new(),
             warnings: Vec::new(),
         };
         Ok(tried)

@@ -74,7 +74,10 @@ async fn the_node_is_told_its_keys_are_rotated_and_a_bad_file_is_refused() {
     assert_eq!(rotated, json!({ "key": 3, "index": 8 }));
     let refused = api.ask("POST", "/admin/reload", Value::Null).await;
     assert_eq!(refused.status, StatusCode::UNPROCESSABLE_ENTITY);
-    assert!(refused.json()["detail"].as_str().unwrap().contains("node.id"));
+    let fault = json!({
+        "path": "node.id", "problem": "0 is not a whole number from 1 to 65535", "line": 2, "column": 3,
+    });
+    assert_eq!(refused.json()["faults"], json!([fault]));
 }
 
 #[tokio::test]

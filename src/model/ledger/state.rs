@@ -85,10 +85,23 @@ impl State {
     /// # Errors
     /// As of the change itself.
     pub fn try_change(&self, change: &Change) -> Result<(ChangeApplied, Option<Fields>), ChangeError> {
+        self.clone().try_next(change)
+    }
+
+    /// The same of changes that are made one after the other; one that is refused leaves things as they are.
+    pub fn try_changes(
+        &self,
+        changes: &[Change],
+    ) -> Vec<Result<(ChangeApplied, Option<Fields>), ChangeError>> {
         let mut tried = self.clone();
-        let mut outcome = Outcome { index: LogIndex(self.index.0.saturating_add(1)), ..Outcome::default() };
-        let applied = tried.change(change, &mut outcome)?;
-        Ok((applied, tried.events.remove(&change.event).map(|event| event.fields)))
+        changes.iter().map(|change| tried.try_next(change)).collect()
+    }
+
+    fn try_next(&mut self, change: &Change) -> Result<(ChangeApplied, Option<Fields>), ChangeError> {
+        self.index = LogIndex(self.index.0.saturating_add(1));
+        let mut outcome = Outcome { index: self.index, ..Outcome::default() };
+        let applied = self.change(change, &mut outcome)?;
+        Ok((applied, self.events.get(&change.event).map(|event| event.fields.clone())))
     }
 
     fn apply_command(&mut self, command: &Command, outcome: &mut Outcome) {
