@@ -164,6 +164,11 @@ impl ControlPort for ControlLog {
         }
         Ok(self.read(|state| describe::fleet(state, council, &self.acknowledged)))
     }
+
+    /// Of a fleet only the relay knows.
+    fn leads(&self) -> bool {
+        self.council.is_none()
+    }
 }
 
 fn refusal(error: ChangeError) -> ControlError {
