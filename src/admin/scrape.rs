@@ -17,6 +17,7 @@ use crate::lifecycle::{LifeStage, Lifecycle};
 use crate::metrics::{EventReading, Metrics, NodeReading};
 use crate::model::edge::Contact;
 use crate::model::policy::Ordering;
+use crate::peer::{Refusal, Refusals};
 
 /// What a scrape and the probes read.
 #[derive(Clone, Debug)]
@@ -27,6 +28,8 @@ pub struct Probes {
     pub metrics: Arc<Metrics>,
     /// Where in its life the process is.
     pub lifecycle: Arc<Lifecycle>,
+    /// Whom this node did not let in.
+    pub refusals: Arc<Refusals>,
 }
 
 /// Serves `/metrics`, `/livez` and `/readyz` until `end` resolves.
@@ -70,7 +73,7 @@ fn plain(status: StatusCode, text: &'static str) -> Response {
 async fn scrape(State(probes): State<Probes>) -> Response {
     let figures = probes.desk.figures();
     let events: Vec<_> = figures.events.iter().map(|event| reading_of(event, &probes.desk)).collect();
-    match probes.metrics.render(&node_reading(&figures), &events) {
+    match probes.metrics.render(&node_reading(&figures, &probes), &events) {
         Ok(text) => {
             let mut response = text.into_response();
             let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
@@ -84,12 +87,14 @@ async fn scrape(State(probes): State<Probes>) -> Response {
     }
 }
 
-fn node_reading(figures: &Figures) -> NodeReading {
+fn node_reading(figures: &Figures, Probes { desk, refusals, .. }: &Probes) -> NodeReading {
     NodeReading {
         contact: figures.contact,
         pulse_age: figures.pulse_age,
         round_trip: Duration::from_millis(figures.round_trip_ms),
         index: figures.index,
+        leads: desk.control().is_ok_and(|control| control.leads()),
+        peers_refused: Refusal::ALL.iter().map(|why| (why.as_str(), refusals.count(*why))).collect(),
     }
 }
 

@@ -131,6 +131,7 @@ impl Node {
             settings.cluster.as_ref().map(|cluster| Peering::open(cluster, open.run())).transpose()?;
         let token = AdminToken::load_or_make(&settings.admin.token_file, rand::random())?;
         let desk = Desk::new(open.run(), clock);
+        let refusals = peering.as_ref().map(Peering::refusals).unwrap_or_default();
         let control = match peering {
             Some(peering) => peering.join(open, Arc::clone(&desk)),
             None => open.start(Arc::clone(&desk)),
@@ -153,7 +154,8 @@ impl Node {
         });
         let assembly = Arc::clone(&reloader) as _;
         let admin_parts = Admin { desk: Arc::clone(&desk), token: Arc::new(token), assembly };
-        let probe_parts = Probes { desk: Arc::clone(&desk), metrics, lifecycle: Arc::clone(&lifecycle) };
+        let probe_parts =
+            Probes { desk: Arc::clone(&desk), metrics, lifecycle: Arc::clone(&lifecycle), refusals };
         let operator =
             Operator::start((api, admin_parts), (probes, probe_parts)).map_err(StartError::system)?;
         Ok(Self {

@@ -32,6 +32,7 @@ pub(super) struct Peering {
     identity: Identity,
     me: NodeRun,
     membership: Membership,
+    refusals: Arc<Refusals>,
 }
 
 impl Peering {
@@ -45,7 +46,12 @@ impl Peering {
         let controllers = cluster.controllers.iter().map(|(node, at)| (*node, at.to_string())).collect();
         let dialer = Dialer::new(identity.clone(), me);
         let membership = Membership { dialer, controllers, heartbeat: cluster.heartbeat };
-        Ok(Self { listener, identity, me, membership })
+        Ok(Self { listener, identity, me, membership, refusals: Arc::default() })
+    }
+
+    /// Whom this node does not let in, counted from now on.
+    pub(super) fn refusals(&self) -> Arc<Refusals> {
+        Arc::clone(&self.refusals)
     }
 
     /// Answers other nodes from now on, on a thread of its own, and takes the place.
@@ -53,7 +59,7 @@ impl Peering {
     /// # Errors
     /// When the system gives no thread.
     pub(super) fn join(self, open: OpenControl, desk: Arc<Desk>) -> io::Result<RunningControl> {
-        let Self { listener, identity, me, membership } = self;
+        let Self { listener, identity, me, membership, refusals } = self;
         let (control, edges) = mpsc::channel(MOST_WAITING);
         let (raft, controllers) = mpsc::channel(MOST_WAITING);
         let (operator, operators) = mpsc::channel(MOST_WAITING);
@@ -63,7 +69,7 @@ impl Peering {
             open.join(desk, membership, Doors { control: edges, raft: controllers, operator: operators })?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let answer = async move {
-            match Port::new(listener, &identity, me, reception, Arc::new(Refusals::default())) {
+            match Port::new(listener, &identity, me, reception, refusals) {
                 Ok(port) => port.serve().await,
                 Err(error) => tracing::error!(%error, "other nodes cannot call this one"),
             }

@@ -167,6 +167,11 @@ impl ControlPort for ControlLog {
         }
         Ok(self.read(|state| describe::fleet(state, council, &self.acknowledged)))
     }
+
+    /// Of a fleet only the relay knows.
+    fn leads(&self) -> bool {
+        self.council.is_none()
+    }
 }
 
 /// What a change of an event would come to that has been tried on a state.

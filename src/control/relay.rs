@@ -272,4 +272,8 @@ impl ControlPort for Relay {
             (_, deed) => value(self.ask(Asked::Fleet(deed)).await?),
         }
     }
+
+    fn leads(&self) -> bool {
+        self.leadership.read().leads
+    }
 }

@@ -82,6 +82,9 @@ pub trait ControlPort: Send + Sync {
     /// # Errors
     /// See [`ControlError`]; a lone node refuses every change.
     async fn fleet(&self, deed: FleetDeed) -> Result<serde_json::Value, ControlError>;
+
+    /// Whether this node leads; a lone node always does.
+    fn leads(&self) -> bool;
 }
 
 /// What may be done about a fleet.

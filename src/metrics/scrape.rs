@@ -10,7 +10,7 @@ use crate::model::edge::{Contact, Phase};
 use crate::model::ids::{EventId, LogIndex};
 
 /// This node at the time of a scrape.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct NodeReading {
     /// How well the leader is heard.
     pub contact: Contact,
@@ -20,6 +20,10 @@ pub struct NodeReading {
     pub round_trip: Duration,
     /// The log index of the newest pulse.
     pub index: LogIndex,
+    /// Whether this node leads.
+    pub leads: bool,
+    /// How many nodes were not let in since the start of the process, by reason.
+    pub peers_refused: Vec<(&'static str, u64)>,
 }
 
 /// One event at the time of a scrape; totals count since the start of the process.
@@ -59,6 +63,8 @@ pub(super) struct Read {
     pulse_age: Gauge,
     round_trip: Gauge,
     index: IntGauge,
+    leads: IntGauge,
+    peers_refused: IntCounterVec,
     capacity: IntGaugeVec,
     slots_free: IntGaugeVec,
     live_passes: IntGaugeVec,
@@ -84,6 +90,12 @@ impl Read {
             pulse_age: make.add(Gauge::with_opts(pulse_age)?)?,
             round_trip: make.add(Gauge::with_opts(round_trip)?)?,
             index: make.gauge("log_index", "The position in the control log that this node has reached.")?,
+            leads: make.gauge("leads", "1 if this node leads, else 0.")?,
+            peers_refused: make.counters(
+                "peers_refused_total",
+                "Nodes that this node did not let in, by reason.",
+                &["reason"],
+            )?,
             capacity: make.gauges("capacity_slots", "Slots of the event.", event)?,
             slots_free: make.gauges("free_slots", "Slots neither live nor promised, in the fleet.", event)?,
             live_passes: make.gauges("live_passes", "Live passes, in the fleet.", event)?,
@@ -124,6 +136,11 @@ impl Read {
         self.pulse_age.set(node.pulse_age.map_or(f64::INFINITY, |age| age.as_secs_f64()));
         self.round_trip.set(node.round_trip.as_secs_f64());
         self.index.set(i64::try_from(node.index.0).unwrap_or(i64::MAX));
+        self.leads.set(node.leads.into());
+        for (reason, total) in &node.peers_refused {
+            let counter = self.peers_refused.with_label_values(&[*reason]);
+            counter.inc_by(total.saturating_sub(counter.get()));
+        }
         events.iter().for_each(|event| self.show(event));
         let present: BTreeSet<_> = events.iter().map(|event| event.event.clone()).collect();
         let gone: BTreeSet<_> = self.shown.difference(&present).cloned().collect();

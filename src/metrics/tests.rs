@@ -11,6 +11,8 @@ fn node() -> NodeReading {
         pulse_age,
         round_trip: Duration::from_millis(4),
         index: LogIndex(9),
+        leads: true,
+        peers_refused: vec![("certificate", 2), ("old_run", 0)],
     }
 }
 
@@ -65,12 +67,16 @@ fn a_scrape_shows_what_was_read_and_what_was_counted() {
         "anteroom_leader_contact{state=\"cut_off\"} 0",
         "anteroom_pulse_age_seconds 0.25",
         "anteroom_log_index 9",
+        "anteroom_leads 1",
+        "anteroom_peers_refused_total{reason=\"certificate\"} 2",
+        "anteroom_peers_refused_total{reason=\"old_run\"} 0",
     ] {
         shows(&text, line);
     }
     metrics.configuration_refused();
     let text = metrics.render(&node(), &[]).unwrap();
     shows(&text, "anteroom_config_last_reload_successful 0");
+    shows(&text, "anteroom_peers_refused_total{reason=\"certificate\"} 2");
 }
 
 #[test]

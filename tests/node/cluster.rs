@@ -6,7 +6,7 @@ use std::process::Stdio;
 
 use serde_json::Value;
 
-use crate::process::{Place, Running, Shop, anteroom, until};
+use crate::process::{Place, Request, Running, Shop, anteroom, until};
 
 fn cluster(arguments: &[&str], file: &Path) -> (Option<i32>, String, String) {
     let output = anteroom().arg("cluster").args(arguments).arg("-c").arg(file).output().unwrap();
@@ -32,6 +32,8 @@ fn a_lone_node_tells_that_it_is_alone_and_takes_nobody_in() {
         told.contains("acknowledged index")
     });
     assert!(told.starts_with("this node is alone; log index ") && told.contains("\nnode 1  run "), "{told}");
+    let scraped = Request::get(place.metrics, "/metrics").send().body;
+    assert!(scraped.contains("anteroom_leads 1\n"), "{scraped}");
     let (code, json, _) = cluster(&["status", "--json"], &file);
     let json: Value = serde_json::from_str(&json).unwrap();
     assert_eq!((code, &json["alone"], &json["nodes"][0]["node"]), (Some(0), &true.into(), &1.into()));
@@ -103,7 +105,7 @@ fn addresses(count: usize) -> Vec<SocketAddr> {
 }
 
 #[test]
-fn three_controllers_are_founded_told_and_lose_one_by_commands() {
+fn three_controllers_are_founded_told_lose_one_and_take_it_back_by_commands() {
     let fleet = Fleet::new();
     let mut nodes: Vec<_> = (0..3).map(|at| Some(fleet.start(at))).collect();
     until("a controller tells that nothing is founded", || {
@@ -133,4 +135,15 @@ fn three_controllers_are_founded_told_and_lose_one_by_commands() {
     until("the lost controller is removed", || cluster(&["remove", &id], &fleet.file(asked)).0 == Some(0));
     until("the lost node is forgotten", || cluster(&["expel", &id], &fleet.file(asked)).0 == Some(0));
     until("two are left", || lines(asked, "controller ") == 2 && lines(asked, "node ") == 2);
+
+    let data = fleet.file(lost).with_file_name("data");
+    std::fs::remove_dir_all(data).unwrap();
+    nodes[lost] = Some(fleet.start(lost));
+    let address = fleet.peers[lost].to_string();
+    until("it is added with an empty disk", || {
+        cluster(&["add", &id, &address], &fleet.file(asked)).0 == Some(0)
+    });
+    until("it votes and is heard again", || {
+        lines(lost, "  votes  ") == 3 && lines(lost, "acknowledged index") == 3
+    });
 }

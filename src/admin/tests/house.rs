@@ -129,6 +129,10 @@ impl ControlPort for Pretended {
         self.deeds.lock().unwrap().push(deed);
         Ok(json!({ "alone": false, "index": 7, "controllers": [], "nodes": [] }))
     }
+
+    fn leads(&self) -> bool {
+        true
+    }
 }
 
 /// A process that knows one origin, `shop`, and refuses to reload.

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::lifecycle::Lifecycle;
 use crate::metrics::Metrics;
+use crate::peer::{Refusal, Refusals};
 use house::*;
 
 #[tokio::test]
@@ -130,7 +131,14 @@ async fn a_node_that_starts_takes_no_changes_yet() {
 #[tokio::test]
 async fn probes_tell_starting_from_cut_off_from_draining() {
     let lifecycle = Arc::new(Lifecycle::default());
-    let probes = Probes { desk: desk(), metrics: Metrics::new().unwrap(), lifecycle: Arc::clone(&lifecycle) };
+    let (desk, refusals) = (desk(), Arc::new(Refusals::default()));
+    refusals.note(Refusal::SameNode, &"10.0.0.2");
+    let probes = Probes {
+        desk: Arc::clone(&desk),
+        metrics: Metrics::new().unwrap(),
+        lifecycle: Arc::clone(&lifecycle),
+        refusals,
+    };
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     tokio::spawn(serve_probes(listener, probes, std::future::pending()));
@@ -148,6 +156,18 @@ async fn probes_tell_starting_from_cut_off_from_draining() {
     let (status, text) = get("/metrics").await;
     assert_eq!(status, 200);
     assert!(text.contains("anteroom_leader_contact{state=\"unheard\"} 1"), "{text}");
+    for why in Refusal::ALL {
+        let wanted = u8::from(why == Refusal::SameNode);
+        let line = format!("anteroom_peers_refused_total{{reason=\"{}\"}} {wanted}\n", why.as_str());
+        assert!(text.contains(&line), "{line} in {text}");
+        assert!(
+            include_str!("../../../docs/operating.md").contains(&format!("`{}`", why.as_str())),
+            "{why:?}"
+        );
+    }
+    assert!(text.contains("anteroom_leads 0\n"), "{text}");
+    desk.set_control(Arc::new(Pretended::default()));
+    assert!(get("/metrics").await.1.contains("anteroom_leads 1\n"));
 }
 
 #[test]

@@ -388,6 +388,8 @@ fn what_becomes_of_requests_is_counted_by_event() {
         pulse_age: None,
         round_trip: Duration::ZERO,
         index: LogIndex(1),
+        leads: false,
+        peers_refused: Vec::new(),
     };
     let text = house.gate.metrics.render(&node, &[]).unwrap();
     for line in [
