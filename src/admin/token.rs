@@ -9,6 +9,7 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
+use rustix::fs::{Access, access};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
@@ -61,6 +62,25 @@ impl AdminToken {
                 let written = made.and_then(|mut file| writeln!(file, "{text}"));
                 written.map_err(|error| AdminTokenError::Unwritable(path.to_owned(), error))?;
                 Self::new(&text).ok_or_else(|| AdminTokenError::TooShort(path.to_owned()))
+            }
+            Err(error) => Err(AdminTokenError::Unreadable(path.to_owned(), error)),
+        }
+    }
+
+    /// What [`AdminToken::load_or_make`] would refuse once `data_dir` is there; makes nothing.
+    ///
+    /// # Errors
+    /// As of the loading itself.
+    pub fn look(path: &Path, data_dir: &Path) -> Result<(), AdminTokenError> {
+        match std::fs::read_to_string(path) {
+            Ok(text) => Self::new(&text).map(drop).ok_or_else(|| AdminTokenError::TooShort(path.to_owned())),
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                let parent = path.parent().unwrap_or(Path::new(""));
+                if data_dir.starts_with(parent) {
+                    return Ok(());
+                }
+                access(parent, Access::WRITE_OK | Access::EXEC_OK)
+                    .map_err(|error| AdminTokenError::Unwritable(path.to_owned(), error.into()))
             }
             Err(error) => Err(AdminTokenError::Unreadable(path.to_owned(), error)),
         }

@@ -6,7 +6,7 @@ use super::{Ended, complain, say};
 use crate::app;
 
 pub(super) fn check(config: &Path) -> Ended {
-    match app::check(config) {
+    match app::rehearse(config) {
         Ok(settings) => {
             settings.warnings().iter().for_each(|warning| complain(&format!("warning: {warning}")));
             say(&format!("{} is in order", config.display()));

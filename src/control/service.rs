@@ -44,6 +44,14 @@ pub struct OpenControl {
 }
 
 impl OpenControl {
+    /// What [`OpenControl::open`] would refuse of `data_dir`; makes, writes and locks nothing.
+    ///
+    /// # Errors
+    /// As of the opening itself, but that a directory in use is in order.
+    pub fn look(data_dir: &Path, node: NodeId) -> Result<(), OpenError> {
+        Storage::look(data_dir, node)
+    }
+
     /// Opens the control log in `data_dir`, or makes it, and begins a new run of the node.
     ///
     /// # Errors

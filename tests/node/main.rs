@@ -396,6 +396,59 @@ fn a_good_file_passes_the_check_and_a_node_passes_the_healthcheck() {
 }
 
 #[test]
+fn what_a_start_would_meet_beside_the_file_is_told_by_the_check_which_touches_nothing() {
+    let shop = Shop::open();
+    let place = Place::new(&shop, "capacity: 3, max_admit_per_sec: 20");
+    let good = place.read();
+    let check = || output(&["check"], Some(&place.file()));
+    let data = place.dir.path().join("data");
+    assert_eq!((check().0, data.exists()), (0, false));
+    let node = place.start();
+    assert_eq!(check().0, 0, "of a node that runs");
+    place.write(&good.replace("id: 1,", "id: 2,"));
+    let (code, told) = check();
+    assert!(code == 2 && told.contains("node.id: ") && told.contains("log of node 1"), "{told}");
+    node.kill();
+    assert_eq!(check().0, 2);
+    place.write(&good);
+    let (log, token) = (data.join("control.redb"), data.join("admin.token"));
+    let (whole, secret) = (std::fs::read(&log).unwrap(), std::fs::read(&token).unwrap());
+    assert_eq!(check().0, 0, "of a log that was not closed");
+    assert_eq!(std::fs::read(&log).unwrap(), whole, "nothing was written");
+
+    let mut torn = whole.clone();
+    torn.iter_mut().skip(64).for_each(|byte| *byte = !*byte);
+    for (what, bytes) in [("foreign", b"dear diary".as_slice()), ("empty", b""), ("damaged", &torn)] {
+        std::fs::write(&log, bytes).unwrap();
+        let (code, told) = check();
+        assert!(code == 2 && told.contains("node.data_dir: "), "{what}: {told}");
+        assert_eq!(output(&["run"], Some(&place.file())).0, 1, "{what}");
+        assert_eq!(std::fs::read(&log).unwrap(), bytes, "{what}: left as it is");
+    }
+    std::fs::write(&log, &whole).unwrap();
+
+    for bad in ["", "short\n"] {
+        std::fs::write(&token, bad).unwrap();
+        let (code, told) = check();
+        assert!(code == 2 && told.contains("admin.token_file: "), "{told}");
+        assert_eq!(output(&["run"], Some(&place.file())).0, 1);
+    }
+    std::fs::write(&token, &secret).unwrap();
+    for (from, to, path) in [
+        ("./data", "./anteroom.yaml/data", "node.data_dir: "),
+        ("./data", "./anteroom.yaml", "node.data_dir: "),
+        ("admin: {", "admin: { token_file: ./nowhere/token,", "admin.token_file: "),
+    ] {
+        let text = good.replace(from, to);
+        assert_ne!(text, good, "{good}");
+        place.write(&text);
+        let (code, told) = check();
+        assert!(code == 2 && told.contains(path), "{to}: {told}");
+        assert_eq!(output(&["run"], Some(&place.file())).0, 1, "{to}");
+    }
+}
+
+#[test]
 fn an_address_or_a_directory_in_use_ends_the_start_with_one_line_and_exit_code_one() {
     let shop = Shop::open();
     let place = Place::new(&shop, "capacity: 3, max_admit_per_sec: 20");

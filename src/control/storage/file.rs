@@ -8,9 +8,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use openraft::Vote;
-use redb::backends::FileBackend;
+use redb::backends::{FileBackend, InMemoryBackend};
 use redb::{
-    Database, DatabaseError, Durability, ReadTransaction, ReadableDatabase, TableDefinition, WriteTransaction,
+    Database, DatabaseError, Durability, ReadTransaction, ReadableDatabase, StorageBackend, TableDefinition,
+    WriteTransaction,
 };
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -175,6 +176,23 @@ impl LogFile {
         Ok(opened)
     }
 
+    /// A log in memory that begins as these bytes, which were read at `path`: nothing there is locked or written.
+    pub(super) fn copied(path: &Path, bytes: &[u8]) -> Result<Self, OpenError> {
+        let path = path.to_owned();
+        if !bytes.starts_with(REDB_MAGIC) {
+            return Err(OpenError::Foreign { path });
+        }
+        let database = open_checked(&path, || {
+            let backend = InMemoryBackend::new();
+            let filled = backend.set_len(bytes.len() as u64).and_then(|()| backend.write(0, bytes));
+            filled.map_err(|error| DatabaseError::Storage(redb::StorageError::Io(error)))?;
+            Database::builder().set_cache_size(CACHE).create_with_backend(backend)
+        })?;
+        let copied = Self { database, path, failure: Mutex::default(), _lock: None };
+        copied.check_format()?;
+        Ok(copied)
+    }
+
     /// A log on a storage of the caller's, which is made if it is empty.
     #[cfg(test)]
     pub(super) fn on_backend(backend: impl redb::StorageBackend) -> Result<Self, OpenError> {
@@ -213,13 +231,18 @@ impl LogFile {
         Ok(self.read(OWNER)?.or(vote.map(|vote| vote.leader_id.node_id)))
     }
 
+    /// Refuses the log of another node; gives the owner that it has or shall have.
+    pub(super) fn check_owner(&self, node: NodeId) -> Result<u64, OpenError> {
+        let asked = u64::from(node.0.get());
+        match self.owner().map_err(|error| self.damaged(&error))?.unwrap_or(asked) {
+            owner if owner == asked => Ok(owner),
+            owner => Err(OpenError::OtherNode { path: self.path.clone(), owner, asked }),
+        }
+    }
+
     /// Takes the log for a node, unless it is another's, and a new generation of that node.
     pub(super) fn next_generation(&self, node: NodeId, unix_seconds: u64) -> Result<Generation, OpenError> {
-        let asked = u64::from(node.0.get());
-        let owner = self.owner().map_err(|error| self.damaged(&error))?.unwrap_or(asked);
-        if owner != asked {
-            return Err(OpenError::OtherNode { path: self.path.clone(), owner, asked });
-        }
+        let owner = self.check_owner(node)?;
         let take = || {
             let stored: Option<u32> = self.read(GENERATION)?;
             let seconds = u32::try_from(unix_seconds).unwrap_or(u32::MAX);

@@ -3,6 +3,7 @@
 mod codec;
 mod entries;
 mod file;
+mod look;
 mod machine;
 #[cfg(test)]
 mod power_cut;
@@ -51,6 +52,14 @@ impl Storage {
     /// See [`OpenError`]; a file that is not ours, or damaged, is left as it is.
     pub(super) fn open(data_dir: &Path) -> Result<Self, OpenError> {
         Ok(Self { file: Arc::new(LogFile::open(data_dir)?) })
+    }
+
+    /// What opening the log of a node in a data directory would refuse; makes, writes and locks nothing.
+    ///
+    /// # Errors
+    /// See [`OpenError`].
+    pub(super) fn look(data_dir: &Path, node: NodeId) -> Result<(), OpenError> {
+        look::look(data_dir, node)
     }
 
     /// A control log on a storage of the caller's.
