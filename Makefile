@@ -9,21 +9,21 @@ SUDO := $(shell [ "$$(id -u)" = 0 ] || command -v sudo || true)
 
 # What a build needs besides Rust: a C compiler, make and cmake (for zlib-ng, zstd and ring).
 BUILD_TOOLS := cc make cmake
-# What the tests need on top: a browser, and Node.js to drive it.
-TEST_TOOLS := chromium node npm
+# What the tests need on top: a browser, and Node.js to drive it; networks with links to cut, and clocks to set.
+TEST_TOOLS := chromium node npm ip nft faketime
 
 # install(tool): the tool's package, by whichever package manager is here.
 define install
 	if command -v $(1) >/dev/null; then exit 0; fi; \
 	echo "installing $(1)"; \
 	if command -v apt-get >/dev/null; then \
-		case $(1) in cc) p=gcc;; node) p=nodejs;; *) p=$(1);; esac; \
+		case $(1) in cc) p=gcc;; node) p=nodejs;; ip) p=iproute2;; nft) p=nftables;; *) p=$(1);; esac; \
 		$(SUDO) env DEBIAN_FRONTEND=noninteractive sh -c "apt-get -qq update && apt-get -qq install -y --no-install-recommends $$p libc6-dev" >/dev/null; \
 	elif command -v dnf >/dev/null; then \
-		case $(1) in cc) p=gcc;; node) p=nodejs;; *) p=$(1);; esac; \
+		case $(1) in cc) p=gcc;; node) p=nodejs;; ip) p=iproute;; nft) p=nftables;; faketime) p=libfaketime;; *) p=$(1);; esac; \
 		$(SUDO) dnf -q install -y $$p; \
 	elif command -v apk >/dev/null; then \
-		case $(1) in cc) p="gcc musl-dev";; node) p=nodejs;; *) p=$(1);; esac; \
+		case $(1) in cc) p="gcc musl-dev";; node) p=nodejs;; ip) p=iproute2;; nft) p=nftables;; faketime) p=libfaketime;; *) p=$(1);; esac; \
 		$(SUDO) apk add -q $$p; \
 	elif command -v brew >/dev/null; then \
 		case $(1) in cc) p=gcc;; *) p=$(1);; esac; \
@@ -57,6 +57,11 @@ build: build-needs ## build the program for use: target/release/anteroom
 .PHONY: run
 run: build-needs ## build, and show a waiting room at work on http://127.0.0.1:8080
 	$(CARGO) run --locked --bin anteroom -- demo
+
+.PHONY: fleet
+fleet: build-needs ## build, and run three nodes of a fleet on this machine: conf/fleet
+	$(CARGO) build --locked --workspace
+	conf/fleet/run.sh target/debug/anteroom target/debug/anteroom-load
 
 .PHONY: test
 test: test-needs lint ## everything that has to pass, its own needs installed

@@ -6,9 +6,11 @@
     clippy::unwrap_used,
     clippy::print_stdout,
     clippy::indexing_slicing,
+    clippy::expect_used,
     reason = "a test that fails says where"
 )]
 
+mod kills;
 mod net;
 mod nodes;
 #[allow(dead_code, reason = "rooms have more than a fleet needs")]

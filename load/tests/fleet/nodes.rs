@@ -203,6 +203,27 @@ impl Nodes {
         }
     }
 
+    /// Waits until every controller has the whole log.
+    pub(crate) async fn caught_up(&self, asked: u8) {
+        let begun = Instant::now();
+        loop {
+            let operator = self.operator(asked);
+            if let Ok(fleet) = operator.ask(Method::GET, "/admin/cluster", None).await
+                && let Some(controllers) = fleet["controllers"].as_array()
+            {
+                let reached = controllers.iter().map(|one| one["log_index"].as_u64().unwrap_or_default());
+                // The log goes on meanwhile.
+                let (least, most) =
+                    (reached.clone().min().unwrap_or_default(), reached.max().unwrap_or_default());
+                if controllers.len() == usize::from(self.controllers) && least > 0 && most - least < 20 {
+                    return;
+                }
+            }
+            assert!(begun.elapsed() < PATIENCE, "a controller does not catch up");
+            sleep(Duration::from_millis(50)).await;
+        }
+    }
+
     /// The numbers of all nodes.
     pub(crate) fn all(&self) -> Vec<u8> {
         (1..=u8::try_from(self.running.len()).unwrap()).collect()
