@@ -13,14 +13,14 @@ use super::follow::{Edge, Search, follow};
 use super::lead::{Callers, Company, Ended, Post, lead};
 use super::peers::{Peers, answer};
 use super::queue::Queue;
-use super::raft::{Log, LogFailure, Standing};
+use super::raft::{Beyond, Log, LogFailure, Standing};
 use super::service::Tries;
 use super::stop::Stop;
 use super::storage::{LogTypes, OpenError, SharedState, Storage};
 use super::streams::redirect;
 use crate::clock::Clock;
 use crate::desk::Desk;
-use crate::model::ids::{NodeId, Term};
+use crate::model::ids::NodeId;
 use crate::peer::{Conversation, Dialer};
 
 /// This node's place in a fleet.
@@ -124,7 +124,7 @@ impl Controller {
     async fn open(&self, storage: Storage) -> Result<Log, LogFailure> {
         let Membership { dialer, heartbeat, .. } = &self.membership;
         let network = Peers(dialer.clone());
-        let log = Log::open(storage, dialer.me().node, Term(0), network, *heartbeat).await?;
+        let log = Log::open(storage, dialer.me().node, Beyond::Own, network, *heartbeat).await?;
         self.state.store(Arc::new(log.state().clone()));
         self.raft.store(Some(Arc::new(log.raft().clone())));
         Ok(log)

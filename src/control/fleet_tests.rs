@@ -209,6 +209,19 @@ async fn when_the_leader_goes_another_leads_and_who_comes_back_follows() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn edges_hear_a_leader_that_was_restarted() {
+    // Raft lets a node go on with the term that it led before.
+    let mut fleet = Fleet::new(1, 1).await;
+    fleet.found().await;
+    let heard = async |fleet: &Fleet| fleet.desk(2).report().pulse_seen.unwrap();
+    let (term, _) = heard(&fleet).await;
+    fleet.stop(1).await;
+    fleet.restart(1).await;
+    until("a pulse of a newer term", async || heard(&fleet).await.0 > term).await;
+    fleet.all_fresh().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_a_quorum_nothing_is_taken_and_nobody_is_told_that_all_is_well() {
     let mut fleet = Fleet::new(3, 1).await;
     fleet.found().await;

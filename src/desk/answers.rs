@@ -52,6 +52,17 @@ pub struct Waiting {
     pub opens_at: Option<FleetTime>,
     /// How long the visitor may be away without losing the place.
     pub heartbeat_ttl: Duration,
+    /// Whether the ticket lives longer by this answer.
+    pub beat: Beat,
+}
+
+/// What an answer does for a ticket's life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Beat {
+    /// It is the first in its heartbeat window: without it the place would be lost.
+    First,
+    /// The ticket that was shown lives as long.
+    Again,
 }
 
 /// A ticket that has been called.

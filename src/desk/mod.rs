@@ -29,7 +29,7 @@ use once_cell::sync::OnceCell;
 use tokio::sync::{Notify, watch};
 
 pub use answers::{
-    Activity, Attendance, Carried, ExpressAnswer, ExpressKind, IssuedPass, JoinAnswer, PassAnswer,
+    Activity, Attendance, Beat, Carried, ExpressAnswer, ExpressKind, IssuedPass, JoinAnswer, PassAnswer,
     RenewalUrgency, StatusAnswer, Turn, Waiting,
 };
 pub use control_port::{Changed, ControlError, ControlPort, FleetDeed, Tried};

@@ -7,7 +7,7 @@ use super::admit::{Admission, Entrance};
 use super::counts::Place;
 use super::event::{EventDesk, SeatedTicket, Seating, View};
 use super::join::undrawn;
-use super::{Attendance, Desk, StatusAnswer, Turn, Waiting};
+use super::{Attendance, Beat, Desk, StatusAnswer, Turn, Waiting};
 use crate::model::edge::{Contact, Ending, Holding, Judgement, Link, Phase, TurnClock, judge, turn};
 use crate::model::estimate::{FRONT_POLL, Outlook, Shown, Standing, estimate, poll_after};
 use crate::model::ids::EventId;
@@ -251,7 +251,9 @@ impl Desk {
         let (estimate, shown) = estimate(&outlook, standing, shown);
         ticket.shown_upper = shown.upper;
         ticket.first_position = shown.first_position;
-        ticket.last_seen = Window::at(now, policy.heartbeat_ttl);
+        let window = Window::at(now, policy.heartbeat_ttl);
+        let beat = if ticket.last_seen == window { Beat::Again } else { Beat::First };
+        ticket.last_seen = window;
         ticket.refreshed_by = self.run.node;
         let poll_after = match standing {
             Standing::Unkeyed => FRONT_POLL,
@@ -267,6 +269,7 @@ impl Desk {
             message: policy.message.clone(),
             opens_at: policy.schedule.opens_at.filter(|opens| *opens > now),
             heartbeat_ttl: policy.heartbeat_ttl,
+            beat,
         })
     }
 }

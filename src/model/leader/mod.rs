@@ -26,6 +26,10 @@ use super::ids::{EventId, LedgerEpoch, LogIndex, NodeRun, Term};
 use super::ledger::{Outcome, Span, State, Step, Tick};
 use super::time::{BootTime, FleetTime};
 
+/// More pulses than a leader sends. Their numbers begin at its clock, so that they rise also when one process leads the
+/// same term twice, with a moment without a quorum in between.
+const PULSES_PER_MS: u64 = 1000;
+
 /// The log is told at least this often that a run was heard.
 const HEARD_EVERY: Duration = Duration::from_secs(60);
 
@@ -58,7 +62,7 @@ impl Leader {
             lost: BTreeMap::new(),
             draining: Vec::new(),
             events: BTreeMap::new(),
-            pulses: 0,
+            pulses: boot.0.saturating_mul(PULSES_PER_MS),
             seen: state.index,
             acknowledged: LogIndex(0),
             spans: Arc::new(state.spans.clone()),

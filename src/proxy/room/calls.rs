@@ -12,7 +12,7 @@ use super::super::front_desk::FrontDesk;
 use super::super::gate::Gate;
 use super::super::limits::Allowance;
 use super::{Visit, at_least_a_second, page, shape};
-use crate::desk::{Attendance, Carried, JoinAnswer, StatusAnswer};
+use crate::desk::{Attendance, Beat, Carried, JoinAnswer, StatusAnswer, Waiting};
 use crate::model::edge::{Ending, Phase};
 use crate::model::time::as_millis;
 use crate::page::{Notice, NoticePage};
@@ -65,12 +65,14 @@ impl<D: FrontDesk> Gate<D> {
     /// A valid ticket is limited as a ticket; only who makes a new place is limited by address.
     async fn join_or_go_on(&self, visit: &Visit<'_>) -> JoinAnswer {
         let carried = visit.ticket.map(|token| (token, self.desk.carried(&visit.event, token)));
-        if let Some((token, Carried::Ticket(id))) = carried {
-            if let Allowance::Exceeded(after) = self.counters.poll(id) {
-                return JoinAnswer::Retry(after);
-            }
+        if let Some((token, Carried::Ticket(_))) = carried {
             match self.desk.status(&visit.event, token, Attendance::Asking).await {
-                StatusAnswer::Waiting(waiting) => return JoinAnswer::Waiting(waiting),
+                StatusAnswer::Waiting(waiting) => {
+                    return match self.poll(&waiting) {
+                        Allowance::Granted => JoinAnswer::Waiting(waiting),
+                        Allowance::Exceeded(after) => JoinAnswer::Retry(after),
+                    };
+                }
                 StatusAnswer::Admitted(pass) => return JoinAnswer::Admitted(pass),
                 StatusAnswer::Unavailable(after) => return JoinAnswer::Retry(after),
                 StatusAnswer::Ended(_) | StatusAnswer::Invalid => {}
@@ -79,6 +81,15 @@ impl<D: FrontDesk> Gate<D> {
         match self.counters.join(&visit.setup.settings.limits, visit.asked.address) {
             Allowance::Granted => self.desk.join(&visit.event, visit.ticket).await,
             Allowance::Exceeded(after) => JoinAnswer::Retry(after),
+        }
+    }
+
+    /// Counts a poll. One that is a heartbeat is never refused: several tabs may use up what a ticket may ask, and the
+    /// place would be lost.
+    pub(super) fn poll(&self, waiting: &Waiting) -> Allowance {
+        match self.counters.poll(waiting.id) {
+            Allowance::Exceeded(_) if waiting.beat == Beat::First => Allowance::Granted,
+            allowance => allowance,
         }
     }
 
@@ -103,7 +114,7 @@ impl<D: FrontDesk> Gate<D> {
         };
         match self.desk.status(&visit.event, ticket, attendance).await {
             StatusAnswer::Waiting(waiting) => {
-                if let Allowance::Exceeded(after) = self.counters.poll(waiting.id) {
+                if let Allowance::Exceeded(after) = self.poll(&waiting) {
                     return retry(after);
                 }
                 if shown.ticket_header.is_some() {

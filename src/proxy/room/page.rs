@@ -35,7 +35,7 @@ impl<D: FrontDesk> Gate<D> {
             return unseen_page(visit);
         }
         match self.desk.status(&visit.event, shown, Attendance::Asking).await {
-            StatusAnswer::Waiting(waiting) => match self.counters.poll(waiting.id) {
+            StatusAnswer::Waiting(waiting) => match self.poll(&waiting) {
                 Allowance::Granted => self.waiting_page(visit, &waiting),
                 Allowance::Exceeded(after) => busy_page(visit, StatusCode::TOO_MANY_REQUESTS, after),
             },

@@ -110,6 +110,7 @@ mod tests {
             message: Some("\u{1}ä\"".repeat(2_000)),
             opens_at: Some(FleetTime::from_unix_seconds(u64::from(u32::MAX))),
             heartbeat_ttl: Duration::from_secs(90),
+            beat: crate::desk::Beat::First,
         }
     }
 

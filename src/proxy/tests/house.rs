@@ -16,7 +16,7 @@ use tokio::sync::Notify;
 use crate::clock::Clock;
 use crate::config::{Limits, OriginSettings};
 use crate::desk::{
-    Activity, Attendance, Carried, ExpressAnswer, ExpressKind, IssuedPass, JoinAnswer, PassAnswer,
+    Activity, Attendance, Beat, Carried, ExpressAnswer, ExpressKind, IssuedPass, JoinAnswer, PassAnswer,
     StatusAnswer, Waiting,
 };
 use crate::metrics::Metrics;
@@ -85,6 +85,7 @@ pub(super) fn waiting() -> Box<Waiting> {
         message: Some("Doors at <eight>".into()),
         opens_at: None,
         heartbeat_ttl: Duration::from_secs(90),
+        beat: Beat::Again,
     })
 }
 

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::house::ask_on;
 use super::{House, Reply, Script, pass, waiting};
-use crate::desk::{JoinAnswer, StatusAnswer, Turn};
+use crate::desk::{Beat, JoinAnswer, StatusAnswer, Turn, Waiting};
 use crate::model::edge::{Ending, Phase};
 use crate::model::time::FleetTime;
 
@@ -237,6 +237,15 @@ fn a_ticket_that_polls_all_the_time_is_slowed_down() {
     let statuses: Vec<u16> = (0..62).map(|_| ask_on(&mut stream, ask).status).collect();
     assert_eq!(statuses.iter().filter(|status| **status == 200).count(), 60);
     assert_eq!(statuses.last(), Some(&429));
+}
+
+#[test]
+fn a_poll_that_a_ticket_lives_by_is_answered_however_many_its_tabs_have_made() {
+    let beat = Box::new(Waiting { beat: Beat::First, ..*waiting() });
+    let house = House::new(Script { status: StatusAnswer::Waiting(beat), ..Script::default() });
+    let mut stream = house.connect();
+    let ask = "GET /waitingroom/tour/status HTTP/1.1\nHost: shop.test\nCookie: wr_ticket=ticket";
+    assert!((0..62).all(|_| ask_on(&mut stream, ask).status == 200));
 }
 
 #[test]
