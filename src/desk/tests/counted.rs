@@ -1,0 +1,51 @@
+//! Everybody who waits is counted, and nobody twice.
+
+use serde_json::json;
+
+use super::house::{House, Visitor};
+use super::seconds;
+
+/// A line that stands.
+fn standing(policy: serde_json::Value) -> House {
+    let mut house = House::new(json!({"capacity": 1, "max_admit_per_sec": 100, "paused": true}));
+    house.patch(policy);
+    house
+}
+
+async fn line_of(house: &mut House, count: usize) -> Vec<Visitor> {
+    let mut visitors = Vec::new();
+    for _ in 0..count {
+        visitors.push(house.queues().await);
+    }
+    house.pass(seconds(2));
+    visitors
+}
+
+#[tokio::test]
+async fn a_restart_counts_nobody_twice() {
+    for ordering in ["bucketed_random", "fifo", "random"] {
+        let mut house = standing(json!({"heartbeat_ttl_s": 20, "queue_limit": 12, "ordering": ordering}));
+        let mut visitors = line_of(&mut house, 8).await;
+        for restart in 1..5 {
+            house.restart();
+            for visitor in &mut visitors {
+                house.polls_in_line(visitor).await;
+            }
+            house.pass(seconds(2));
+            assert_eq!(house.waiting(), 8, "{ordering}: after {restart} restarts");
+            let line = &house.state.events[&house.event].line;
+            assert_eq!(line.waiting(), 8, "{ordering}: by the log after {restart} restarts");
+            let last = house.polls_in_line(&mut visitors[7]).await;
+            assert!(last.estimate.position.1 <= 8, "{ordering}: {:?}", last.estimate.position);
+        }
+        // Those who join a new run are none of those before.
+        line_of(&mut house, 3).await;
+        house.restart();
+        assert_eq!(house.waiting(), 11, "{ordering}");
+        for visitor in &mut visitors {
+            house.polls_in_line(visitor).await;
+        }
+        house.pass(seconds(2));
+        assert_eq!(house.waiting(), 11, "{ordering}: the three may come yet");
+    }
+}
