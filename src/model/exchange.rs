@@ -88,7 +88,7 @@ pub struct BucketCount {
     pub bucket: BucketStart,
     /// Tickets keyed into it by this run, ever.
     pub joined: u32,
-    /// Tickets that wait, uncalled: seen in the last full window or joined since, and not left.
+    /// Tickets that wait, uncalled: seen by this run in the window that runs or in the two before, and not left.
     pub alive: u32,
     /// `alive` by slice of the bucket's keys (`SLICES` of them); empty for buckets far from the front or undrawn.
     pub slices: Vec<u32>,

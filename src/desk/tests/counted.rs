@@ -49,3 +49,22 @@ async fn a_restart_counts_nobody_twice() {
         assert_eq!(house.waiting(), 11, "{ordering}: the three may come yet");
     }
 }
+
+/// A hidden tab is let poll once a minute: its ticket lives, so it counts, and nobody is told its place.
+#[tokio::test]
+async fn who_polls_seldom_keeps_the_place() {
+    let mut house = standing(json!({"heartbeat_ttl_s": 45}));
+    let mut visitors = line_of(&mut house, 6).await;
+    let mut keys = Vec::new();
+    for _ in 0..44 {
+        house.pass(seconds(1));
+        house.polls_in_line(&mut visitors[0]).await;
+        assert_eq!(house.waiting(), 6);
+    }
+    for visitor in &mut visitors {
+        keys.push(house.polls_in_line(visitor).await.estimate.position);
+    }
+    keys.sort_unstable();
+    assert_eq!(keys.last().map(|position| position.1), Some(6), "{keys:?}");
+    assert!(keys.iter().filter(|position| position.1 <= 2).count() <= 2, "{keys:?}");
+}
