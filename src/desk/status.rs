@@ -125,7 +125,7 @@ impl Desk {
             ticket.base = match event.seat(ticket.id, keyed, self.clock.boot()) {
                 Seating::Taken(known) => known.base,
                 Seating::New(new) => {
-                    self.put_in_line(event, view, ticket.id, new.base);
+                    self.put_in_line(event, view, ticket.id, new.base, event.places.take_anyway());
                     new.base
                 }
             };

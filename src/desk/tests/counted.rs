@@ -1,9 +1,13 @@
 //! Everybody who waits is counted, and nobody twice.
 
+use std::sync::Arc;
+
 use serde_json::json;
 
 use super::house::{House, Visitor};
 use super::seconds;
+use crate::desk::JoinAnswer;
+use crate::model::edge::Phase;
 
 /// A line that stands.
 fn standing(policy: serde_json::Value) -> House {
@@ -67,4 +71,41 @@ async fn who_polls_seldom_keeps_the_place() {
     keys.sort_unstable();
     assert_eq!(keys.last().map(|position| position.1), Some(6), "{keys:?}");
     assert!(keys.iter().filter(|position| position.1 <= 2).count() <= 2, "{keys:?}");
+}
+
+/// All at once, before the leader hears of any of them.
+#[tokio::test]
+async fn a_queue_limit_holds_between_two_pulses() {
+    for limit in [1, 7] {
+        let mut house = standing(json!({"heartbeat_ttl_s": 45, "queue_limit": limit}));
+        // What joins in the second of a start may be a part of what waits.
+        house.pass(seconds(2));
+        let first = house.queues().await;
+        house.pass(seconds(1));
+        house.leaves(&first).await;
+        house.pass(seconds(1));
+        assert_eq!(house.waiting(), 0);
+        let mut joins = tokio::task::JoinSet::new();
+        for _ in 0..60 {
+            let (desk, event) = (Arc::clone(&house.desk), house.event.clone());
+            joins.spawn(async move { desk.join(&event, None).await });
+        }
+        let answers = house.wait(joins.join_all()).await;
+        let waiting: Vec<_> = answers
+            .into_iter()
+            .filter_map(|answer| match answer {
+                JoinAnswer::Waiting(waiting) => Some(waiting),
+                JoinAnswer::Refused(Phase::Full) => None,
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        assert_eq!(waiting.len(), limit);
+        house.pass(seconds(1));
+        assert_eq!(house.waiting() as usize, limit);
+        let late = house.join(&mut Visitor::default()).await;
+        assert!(matches!(late, JoinAnswer::Refused(Phase::Full)), "{late:?}");
+        let leaver = Visitor { place: Some(waiting[0].ticket.clone()), pass: None };
+        house.leaves(&leaver).await;
+        house.queues().await;
+    }
 }
