@@ -10,6 +10,7 @@ use arc_swap::ArcSwap;
 
 use super::askers::Askers;
 use super::counts::Counts;
+use super::figures::Tallies;
 use super::minute::Minute;
 use super::queue_limit::{Given, Places};
 use super::watchers::Watchers;
@@ -59,17 +60,6 @@ pub(super) struct EventDesk {
     pub(super) tallies: Tallies,
 }
 
-/// Totals since the start, for metrics.
-#[derive(Debug, Default)]
-pub(super) struct Tallies {
-    pub(super) joins: AtomicU64,
-    pub(super) polls: AtomicU64,
-    pub(super) mints: AtomicU64,
-    pub(super) express: AtomicU64,
-    pub(super) ended: AtomicU64,
-    pub(super) left: AtomicU64,
-}
-
 /// What the last pulse said, ready to be read.
 #[derive(Debug)]
 pub(super) struct View {
@@ -103,6 +93,7 @@ pub(super) struct Slots {
     revokes: BTreeSet<Revoke>,
     pub(super) called: Minute,
     pub(super) claimed: Minute,
+    pub(super) minted: Minute,
     pub(super) arrivals: Minute,
 }
 
@@ -167,6 +158,7 @@ impl EventDesk {
             revokes: BTreeSet::new(),
             called: Minute::default(),
             claimed: Minute::default(),
+            minted: Minute::default(),
             arrivals: Minute::default(),
         };
         Self {
@@ -291,6 +283,7 @@ impl EventDesk {
             called_asking: self.askers.count(now),
             called_last_minute: slots.called.count(now),
             claimed_last_minute: slots.claimed.count(now),
+            admitted_last_minute: slots.minted.count(now),
             express_rate: slots.arrivals.recent_rate(now),
         }
     }

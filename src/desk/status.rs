@@ -238,7 +238,7 @@ impl Desk {
         let moves = view.admits(now) && phase == Phase::Queueing;
         let outlook = Outlook {
             table: &pulse.table,
-            admit_rate: if moves { pulse.admit_rate } else { 0.0 },
+            admit_rate: if moves { pulse.pace } else { 0.0 },
             inventory: policy.inventory,
             live_passes: pulse.live_passes,
             beside: match standing {

@@ -187,6 +187,7 @@ impl Edge {
                 called_asking: u32::try_from(self.asking.len()).unwrap_or_default(),
                 called_last_minute: minute(&mut self.called),
                 claimed_last_minute: minute(&mut self.claimed),
+                admitted_last_minute: 0,
                 express_rate: 0.0,
             }
         });

@@ -109,3 +109,18 @@ async fn a_queue_limit_holds_between_two_pulses() {
         house.queues().await;
     }
 }
+
+#[tokio::test]
+async fn the_rate_of_admissions_is_what_was_admitted() {
+    let mut house = House::new(json!({"capacity": 100, "max_admit_per_sec": 10}));
+    let rate = |house: &House| house.desk.figures().events[0].admit_rate;
+    house.pass(seconds(5));
+    assert!(rate(&house) == 0.0, "{}", rate(&house));
+    for _ in 0..6 {
+        house.enters().await;
+    }
+    house.pass(seconds(1));
+    assert!((rate(&house) - 0.1).abs() < 1e-6, "six in a minute: {}", rate(&house));
+    house.pass(seconds(62));
+    assert!(rate(&house) == 0.0, "{}", rate(&house));
+}
