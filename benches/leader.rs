@@ -40,6 +40,7 @@ fn report(event: &EventId, run: NodeRun, number: u64, counts: Vec<BucketCount>) 
         called_asking: 5,
         called_last_minute: 1000,
         claimed_last_minute: 800,
+        admitted_last_minute: 0,
         express_rate: 0.0,
     };
     Report {

@@ -20,6 +20,12 @@ use crate::model::exchange::EdgeStage;
 /// The longest that a node waits for the log to take what it owes.
 const LONGEST_DRAIN: Duration = Duration::from_secs(10);
 
+/// The longest that requests under way may take to end after the listeners have closed.
+pub(super) const LONGEST_FLIGHT: Duration = Duration::from_secs(30);
+
+/// How often it is looked whether any request is still under way.
+const LOOK: Duration = Duration::from_millis(100);
+
 /// Follows the signals until one ends the node.
 pub(super) struct Ending {
     pub(super) signals: Signals,
@@ -74,13 +80,37 @@ impl Ending {
         let in_flight = self.reloader.gate.in_flight();
         tracing::info!(
             in_flight,
-            "the node has drained: its listeners close, and requests under way have a moment to end"
+            "the node has drained: its listeners close, and requests under way have {} s to end",
+            LONGEST_FLIGHT.as_secs()
         );
+        self.await_landing();
         ending
     }
 
+    /// Ends the process once no request is under way. In a thread of its own: from now on Pingora sleeps.
+    fn await_landing(&self) {
+        let (gate, signals, over) = (self.reloader.gate.clone(), self.signals.clone(), self.over.clone());
+        let wait = move || {
+            if let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() {
+                runtime.block_on(async {
+                    tokio::select! {
+                        () = landed(|| gate.in_flight(), LONGEST_FLIGHT) => {}
+                        () = until_quit(&signals) => {}
+                    }
+                });
+            }
+            match gate.in_flight() {
+                0 => tracing::info!("every request has ended"),
+                cut => tracing::warn!(cut, "requests are cut off that are still under way"),
+            }
+            let _ = over.send(());
+        };
+        // Without a thread Pingora's own grace period ends the node.
+        let _ = std::thread::Builder::new().name("landing".to_owned()).spawn(wait);
+    }
+
     async fn until_quit(&self) {
-        while self.signals.next().await != Signal::Quit {}
+        until_quit(&self.signals).await;
     }
 
     /// Lets the process end without the server: Pingora's own fast way out has been seen to spin for ever.
@@ -88,6 +118,23 @@ impl Ending {
         let _ = self.over.send(());
         pending().await
     }
+}
+
+async fn until_quit(signals: &Signals) {
+    while signals.next().await != Signal::Quit {}
+}
+
+/// Waits until nothing is in flight, or the limit is over. Connections that were just accepted show a little later, and
+/// what has been answered is sent a little later, so nothing must be in flight twice.
+async fn landed(in_flight: impl Fn() -> usize, limit: Duration) {
+    let mut quiet = 0;
+    let all = async {
+        while quiet < 2 {
+            tokio::time::sleep(LOOK).await;
+            quiet = if in_flight() == 0 { quiet + 1 } else { 0 };
+        }
+    };
+    let _ = tokio::time::timeout(limit, all).await;
 }
 
 #[async_trait]
@@ -104,5 +151,22 @@ impl ShutdownSignalWatch for Ending {
                 Signal::Quit => return self.end_at_once().await,
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn whoever_is_in_flight_is_awaited_and_whoever_stays_for_ever_is_not() {
+        let left = Cell::new(3_usize);
+        landed(|| left.replace(left.get().saturating_sub(1)), Duration::from_secs(3600)).await;
+        assert_eq!(left.get(), 0);
+        let looks = Cell::new(0);
+        landed(|| looks.replace(looks.get() + 1) + 1, 5 * LOOK).await;
+        assert!(looks.get() >= 2, "it was waited for");
     }
 }

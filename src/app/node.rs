@@ -15,7 +15,7 @@ use tokio::sync::Mutex;
 
 use super::bind::{self, BindError};
 use super::certificates::{self, Certificate, CertificateError};
-use super::ending::{Ending, Failure};
+use super::ending::{Ending, Failure, LONGEST_FLIGHT};
 use super::open_files;
 use super::operator::Operator;
 use super::peering;
@@ -35,8 +35,8 @@ use crate::model::policy::{Fault, Policy};
 use crate::peer::IdentityError;
 use crate::proxy::{self, Gate, ProxySettings};
 
-/// How long requests under way may take after the listeners have closed, in seconds.
-const GRACE_S: u64 = 2;
+/// How long Pingora may take over its own end, in seconds: longer than [`Ending`] lets anything take.
+const GRACE_S: u64 = LONGEST_FLIGHT.as_secs() + 5;
 
 /// Why a node does not start.
 #[derive(Debug, thiserror::Error)]

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::settings::Settings;
 use crate::model::ids::EventId;
-use crate::model::policy::{Fault, Fields, Policy, RouteMatch};
+use crate::model::policy::{Fault, Fields, Policy, RouteMatch, SameSite};
 use crate::model::route::{covers, normalise};
 
 impl Settings {
@@ -45,6 +45,16 @@ impl Settings {
             let warning = "no `origin` is named and the configuration file has no `default_origin`: nobody serves the \
                            visitors";
             warnings.push(warning.to_owned());
+        }
+        if policy.cookie.same_site == SameSite::None {
+            let plain = self.listeners.iter().filter(|listener| listener.tls.is_none());
+            warnings.extend(plain.map(|listener| {
+                format!(
+                    "`cookie.same_site: none` needs TLS, and the listener {} has none: browsers drop such cookies on \
+                     plain HTTP",
+                    listener.address
+                )
+            }));
         }
         // Of a change or a file it is a fault; but the path may be another one than when the event was made.
         let reserved = policy.routes.iter().filter_map(|route| Some((route, self.reserved(&route.path)?)));
@@ -117,6 +127,19 @@ mod tests {
         assert_eq!(detours(&settings("default_origin: shop", &[bound, rest])), 1, "/buy is guarded anyway");
         let rest = "id: rest, match: [ { path: /buy/now } ]";
         assert_eq!(detours(&settings("default_origin: shop", &[bound, rest])), 2);
+    }
+
+    #[test]
+    fn cookies_that_need_tls_are_warned_of_where_a_listener_has_none() {
+        let event = "id: tour, match: [ { path: /buy } ], cookie: { same_site: none }";
+        let mut settings = settings("trusted_proxies: [10.0.0.0/8]", &[event]);
+        let warned = |settings: &Settings| {
+            settings.warnings().iter().filter(|warning| warning.contains("same_site")).count()
+        };
+        assert_eq!(warned(&settings), 1);
+        let file = std::path::PathBuf::from("x.pem");
+        settings.listeners[0].tls = Some(crate::config::TlsFiles { certificate: file.clone(), key: file });
+        assert_eq!(warned(&settings), 0);
     }
 
     #[test]

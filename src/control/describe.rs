@@ -65,7 +65,7 @@ pub(super) fn event(state: &State, id: &EventId, event: &Event, acknowledged: &A
             "buckets": line.buckets,
             "admit_pending": line.admit_pending,
             "joined": line.rows.values().map(|row| u64::from(row.joined)).sum::<u64>(),
-            "alive": line.rows.values().map(|row| u64::from(row.alive)).sum::<u64>(),
+            "alive": line.waiting(),
             "lottery": line.lottery.as_ref().map(|lottery| json!({
                 "bucket": lottery.bucket,
                 "commitment": hex(&lottery.commitment),

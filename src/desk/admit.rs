@@ -109,6 +109,7 @@ impl Desk {
         }
         let expires: FleetTime = upper.after(life);
         let minted = slots.edge.spend(id, crate::model::exchange::DEFAULT_WEIGHT, expires, now)?;
+        slots.minted.note(now);
         drop(slots);
         event.tallies.mints.fetch_add(1, Ordering::Relaxed);
         self.issue_minted(event, &minted)

@@ -1,7 +1,7 @@
 //! This node's slice of the line: who joined and who is still there, per bucket and slice of its keys.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -17,22 +17,24 @@ use crate::model::time::FleetTime;
 /// How many buckets from the front are told slice by slice.
 const SLICED_BUCKETS: usize = 4;
 
+/// How many windows a ticket lives through: the one that it was last seen in, and two more.
+const LIFE: usize = 3;
+
 /// Counts of one line at one node. Joins and heartbeats touch atomics only; one thread turns windows and reads.
 #[derive(Debug)]
 pub(super) struct Counts {
     rows: ArcSwap<BTreeMap<BucketStart, Arc<Row>>>,
     growing: Mutex<()>,
-    windows: [Seen; 2],
-    /// Those who left in the running and in the last window: leaving twice counts once.
-    gone: [Seen; 2],
+    windows: [Seen; LIFE],
     turned: Mutex<Turned>,
-    /// Which of the two windows is the running one.
+    /// Which of the windows is the running one.
     running: AtomicU32,
 }
 
 #[derive(Debug, Default)]
 struct Turned {
     window: Option<Window>,
+    heartbeat_ttl: Duration,
     begun: Option<FleetTime>,
     turns: u32,
 }
@@ -42,15 +44,10 @@ type Slices = [AtomicU32; SLICES];
 #[derive(Debug)]
 struct Row {
     joined: AtomicU32,
-    /// Seen in the running and in the last window.
-    seen: [Slices; 2],
-    /// Joined in the running window.
-    fresh: Slices,
-    /// Left in the running window, of those counted in the last window or fresh in this one.
-    left: Slices,
+    /// Each ticket that lives, in the newest window that it was seen in.
+    seen: [Slices; LIFE],
     /// What was stated of the row last, and the number of the report that did so first.
     stated: Mutex<Option<(Statement, u64)>>,
-    touched: AtomicU64,
 }
 
 /// What the leader is told of a row that is far from the front.
@@ -95,32 +92,26 @@ fn bump(slices: &Slices, slice: usize) {
     }
 }
 
+/// Takes one out of a slice; out of another if that is empty, as when a lottery was drawn since it was counted.
 fn lower(slices: &Slices, slice: usize) {
-    if let Some(count) = slices.get(slice) {
+    let takes = |count: &AtomicU32| {
         let less = |count: u32| count.checked_sub(1);
-        let _ = count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+        count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok()
+    };
+    if !slices.get(slice).is_some_and(takes) {
+        let _ = slices.iter().any(takes);
     }
 }
 
 impl Row {
     fn new() -> Self {
-        Self {
-            joined: AtomicU32::new(0),
-            seen: [slices(), slices()],
-            fresh: slices(),
-            left: slices(),
-            stated: Mutex::new(None),
-            touched: AtomicU64::new(0),
-        }
+        Self { joined: AtomicU32::new(0), seen: std::array::from_fn(|_| slices()), stated: Mutex::new(None) }
     }
 
-    /// Those of a slice who wait: seen in the last window or joined since, and not left; right after a start, when no
-    /// last window is there, those seen in the running one.
-    fn alive_in(&self, slice: usize, running: usize) -> u32 {
-        let read = |slices: &Slices| slices.get(slice).map_or(0, |count| count.load(Ordering::Relaxed));
-        let [even, odd] = [read(&self.seen[0]), read(&self.seen[1])];
-        let (now, last) = if running == 0 { (even, odd) } else { (odd, even) };
-        (last + read(&self.fresh)).saturating_sub(read(&self.left)).max(now)
+    /// Those of a slice who wait.
+    fn alive_in(&self, slice: usize) -> u32 {
+        let counts = self.seen.iter().filter_map(|slices| slices.get(slice));
+        counts.map(|count| count.load(Ordering::Relaxed)).sum()
     }
 }
 
@@ -129,8 +120,7 @@ impl Default for Counts {
         Self {
             rows: ArcSwap::default(),
             growing: Mutex::default(),
-            windows: [Seen::default(), Seen::default()],
-            gone: [Seen::default(), Seen::default()],
+            windows: Default::default(),
             turned: Mutex::default(),
             running: AtomicU32::new(0),
         }
@@ -139,7 +129,13 @@ impl Default for Counts {
 
 impl Counts {
     fn running(&self) -> usize {
-        (self.running.load(Ordering::Relaxed) % 2) as usize
+        self.running.load(Ordering::Relaxed) as usize % LIFE
+    }
+
+    /// The windows from the running one back.
+    fn newest_first(&self) -> impl Iterator<Item = usize> {
+        let running = self.running();
+        (0..LIFE).map(move |back| (running + LIFE - back) % LIFE)
     }
 
     fn row(&self, bucket: BucketStart) -> Arc<Row> {
@@ -155,62 +151,47 @@ impl Counts {
 
     /// A ticket was keyed here; to be told once per ticket.
     pub(super) fn join(&self, id: TicketId, place: Place) {
-        let row = self.row(place.bucket);
-        row.joined.fetch_add(1, Ordering::Relaxed);
-        let running = self.running();
-        if self.mark(running, id) == Sighting::First {
-            bump(&row.fresh, place.slice);
-            self.bump_seen(&row, running, place.slice);
-        }
+        self.row(place.bucket).joined.fetch_add(1, Ordering::Relaxed);
+        self.heartbeat(id, place);
     }
 
     /// A ticket that waits has sent a heartbeat.
     pub(super) fn heartbeat(&self, id: TicketId, place: Place) {
-        let running = self.running();
-        if self.mark(running, id) == Sighting::First {
-            let row = self.row(place.bucket);
-            self.bump_seen(&row, running, place.slice);
+        let mut windows = self.newest_first();
+        let Some(running) = windows.next() else { return };
+        if self.windows.get(running).map(|window| window.mark(id)) != Some(Sighting::First) {
+            return;
         }
+        let row = self.row(place.bucket);
+        row.seen.get(running).into_iter().for_each(|slices| bump(slices, place.slice));
+        let before = windows.find(|window| self.windows.get(*window).is_some_and(|seen| seen.contains(id)));
+        let before = before.and_then(|window| row.seen.get(window));
+        before.into_iter().for_each(|slices| lower(slices, place.slice));
     }
 
     /// A ticket that waits has left; one that is not counted here, or has left before, changes nothing.
     pub(super) fn leave(&self, id: TicketId, place: Place) {
-        let running = self.running();
-        let has = |sets: &[Seen; 2], set: usize| sets.get(set).is_some_and(|set| set.contains(id));
-        let (now, last) = (has(&self.windows, running), has(&self.windows, 1 - running));
-        if !now && !last || has(&self.gone, 1 - running) {
-            return;
+        let mut counted_in = None;
+        for window in self.newest_first() {
+            if self.windows.get(window).is_some_and(|seen| seen.unmark(id)) {
+                counted_in.get_or_insert(window);
+            }
         }
-        if self.gone.get(running).map(|gone| gone.mark(id)) != Some(Sighting::First) {
-            return;
+        if let Some(window) = counted_in {
+            let row = self.row(place.bucket);
+            row.seen.get(window).into_iter().for_each(|slices| lower(slices, place.slice));
         }
-        let row = self.row(place.bucket);
-        if now && let Some(seen) = row.seen.get(running) {
-            lower(seen, place.slice);
-        }
-        bump(&row.left, place.slice);
     }
 
     /// How many of a bucket wait here.
     pub(super) fn alive_in(&self, bucket: BucketStart) -> u32 {
-        let (rows, running) = (self.rows.load(), self.running());
-        rows.get(&bucket).map_or(0, |row| (0..SLICES).map(|slice| row.alive_in(slice, running)).sum())
+        let rows = self.rows.load();
+        rows.get(&bucket).map_or(0, |row| (0..SLICES).map(|slice| row.alive_in(slice)).sum())
     }
 
-    /// Whether the ticket was seen in the running or the last window.
+    /// Whether the ticket was seen while it may live of it.
     pub(super) fn has_seen(&self, id: TicketId) -> bool {
         self.windows.iter().any(|window| window.contains(id))
-    }
-
-    fn mark(&self, running: usize, id: TicketId) -> Sighting {
-        self.windows.get(running).map_or(Sighting::Again, |window| window.mark(id))
-    }
-
-    fn bump_seen(&self, row: &Row, running: usize, slice: usize) {
-        if let Some(seen) = row.seen.get(running) {
-            bump(seen, slice);
-        }
-        row.touched.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Begins the window that `now` lies in, if it is another one.
@@ -221,35 +202,34 @@ impl Counts {
         if turned.window.is_some_and(|known| known >= window) {
             return;
         }
-        let skipped = turned.window.is_some_and(|known| known != window.previous(heartbeat_ttl));
-        let first = turned.window.replace(window).is_none();
-        if first {
-            return;
-        }
+        let known = turned.window.replace(window);
+        let before = std::mem::replace(&mut turned.heartbeat_ttl, heartbeat_ttl);
+        let Some(known) = known else { return };
         turned.turns = turned.turns.saturating_add(1);
-        let next = 1 - self.running();
-        let clear_window = |window: usize| {
-            for seen in self.windows.get(window).into_iter().chain(self.gone.get(window)) {
-                seen.clear();
+        // Windows of another length cannot be told apart: who was seen in the last one of before is still there.
+        let changed = before != heartbeat_ttl;
+        let mut begins = window;
+        for _ in 0..LIFE {
+            self.begin_window();
+            begins = begins.previous(heartbeat_ttl);
+            if changed || begins <= known {
+                break;
             }
-            for row in self.rows.load().values() {
-                row.seen.get(window).into_iter().for_each(clear);
-            }
-        };
-        clear_window(next);
-        if skipped {
-            clear_window(1 - next);
         }
+    }
+
+    /// The oldest window is over, and what it counted with it; the next one is the running one.
+    fn begin_window(&self) {
+        let next = (self.running() + 1) % LIFE;
+        self.windows.get(next).into_iter().for_each(Seen::clear);
         for row in self.rows.load().values() {
-            clear(&row.fresh);
-            clear(&row.left);
+            row.seen.get(next).into_iter().for_each(clear);
         }
         self.running.store(u32::try_from(next).unwrap_or_default(), Ordering::Relaxed);
     }
 
     /// The rows to report: those at the front slice by slice, of the others those that no answered report has stated.
     pub(super) fn report(&self, watermark: OrderKey, number: u64, answered: u64) -> Vec<BucketCount> {
-        let running = self.running();
         let full_since = {
             let turned = self.turned.lock().unwrap_or_else(PoisonError::into_inner);
             let began = turned.begun.map(BucketStart::from);
@@ -260,7 +240,7 @@ impl Counts {
         let mut sliced = 0;
         ahead
             .filter_map(|(bucket, row)| {
-                let all: Vec<_> = (0..SLICES).map(|slice| row.alive_in(slice, running)).collect();
+                let all: Vec<_> = (0..SLICES).map(|slice| row.alive_in(slice)).collect();
                 let joined = row.joined.load(Ordering::Relaxed);
                 let alive = all.iter().sum();
                 let at_front = alive > 0 && sliced < SLICED_BUCKETS;
@@ -301,8 +281,11 @@ impl Row {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
     use crate::model::order::Fraction;
+    use crate::model::presence::ends;
 
     const TTL: Duration = Duration::from_secs(10);
 
@@ -323,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn who_stays_is_counted_once_a_window_and_who_goes_fades_within_two() {
+    fn who_stays_is_counted_once_and_who_goes_fades_when_the_ticket_ends() {
         let counts = Counts::default();
         counts.turn(at(0), TTL);
         for n in 0..100 {
@@ -338,7 +321,7 @@ mod tests {
                         .heartbeat(id(n), Place::of_key(key(5, u32::MAX / 100 * u32::try_from(n).unwrap())));
                 }
             }
-            let expected = if window == 1 { 100 } else { 60 };
+            let expected = if window < 3 { 100 } else { 60 };
             assert_eq!(alive(&counts), expected, "window {window}");
         }
         let report = counts.report(OrderKey::default(), 1, 0);
@@ -374,8 +357,58 @@ mod tests {
         (4..10).for_each(|n| counts.heartbeat(id(n), place));
         counts.leave(id(8), place);
         counts.turn(at(10), TTL);
-        let stays = alive(&counts);
-        assert!((4..=5).contains(&stays), "{stays}: 9 was heard once more after it left");
+        assert_eq!(alive(&counts), 5, "9 was heard once more after it left");
+    }
+
+    #[test]
+    fn a_drawn_lottery_counts_nobody_twice() {
+        let counts = Counts::default();
+        counts.turn(at(0), TTL);
+        (0..10).for_each(|n| counts.join(id(n), Place::undrawn(BucketStart(5), id(n))));
+        for window in 1..4 {
+            counts.turn(at(window * 5), TTL);
+            (0..9).for_each(|n| {
+                counts.heartbeat(id(n), Place::of_key(key(5, u32::MAX - u32::try_from(n).unwrap())))
+            });
+            assert_eq!(alive(&counts), if window < 3 { 10 } else { 9 }, "window {window}");
+        }
+        (0..9).for_each(|n| counts.leave(id(n), Place::undrawn(BucketStart(5), id(n))));
+        assert_eq!(alive(&counts), 0);
+    }
+
+    #[test]
+    fn another_heartbeat_ttl_forgets_nobody() {
+        let counts = Counts::default();
+        counts.turn(at(0), Duration::from_secs(60));
+        (0..10).for_each(|n| counts.join(id(n), Place::of_key(key(5, 0))));
+        counts.turn(at(29), TTL);
+        assert_eq!(alive(&counts), 10);
+        counts.turn(at(30), TTL);
+        assert_eq!(alive(&counts), 10);
+    }
+
+    proptest! {
+        /// The count is of those whose tickets live, by the rule that ends them.
+        #[test]
+        fn a_ticket_is_counted_for_as_long_as_it_lives(
+            steps in prop::collection::vec((0_u64..7_000, prop::collection::vec(0_u64..12, 0..5)), 1..40)
+        ) {
+            let counts = Counts::default();
+            let mut now = at(0);
+            counts.turn(now, TTL);
+            let mut seen = BTreeMap::new();
+            for (passes, polls) in steps {
+                now = now.after(Duration::from_millis(passes));
+                counts.turn(now, TTL);
+                for n in polls {
+                    let place = Place::of_key(key(5, u32::MAX / 12 * u32::try_from(n).unwrap()));
+                    let new = seen.insert(n, Window::at(now, TTL)).is_none();
+                    if new { counts.join(id(n), place) } else { counts.heartbeat(id(n), place) }
+                }
+                let lives = seen.values().filter(|window| !ends(**window, now, TTL, &[], None)).count();
+                prop_assert_eq!(alive(&counts) as usize, lives);
+            }
+        }
     }
 
     #[test]

@@ -10,7 +10,9 @@ use arc_swap::ArcSwap;
 
 use super::askers::Askers;
 use super::counts::Counts;
+use super::figures::Tallies;
 use super::minute::Minute;
+use super::queue_limit::{Given, Places};
 use super::watchers::Watchers;
 use crate::model::edge::{Contact, ExpressRecord, Phase, Scene};
 use crate::model::exchange::{EventPulse, EventReport, LiveUpdate};
@@ -42,6 +44,7 @@ pub(super) struct EventDesk {
     view: ArcSwap<View>,
     pub(super) counts: ArcSwap<Counts>,
     pub(super) askers: Askers,
+    pub(super) places: Places,
     slots: Mutex<Slots>,
     /// Who has left, as long as the log may not know: here they are gone at once. Read without a lock by every request.
     leavers: ArcSwap<rpds::HashTrieSetSync<TicketId>>,
@@ -57,23 +60,14 @@ pub(super) struct EventDesk {
     pub(super) tallies: Tallies,
 }
 
-/// Totals since the start, for metrics.
-#[derive(Debug, Default)]
-pub(super) struct Tallies {
-    pub(super) joins: AtomicU64,
-    pub(super) polls: AtomicU64,
-    pub(super) mints: AtomicU64,
-    pub(super) express: AtomicU64,
-    pub(super) ended: AtomicU64,
-    pub(super) left: AtomicU64,
-}
-
 /// What the last pulse said, ready to be read.
 #[derive(Debug)]
 pub(super) struct View {
     pub(super) pulse: EventPulse,
     pub(super) draws: Draws,
     pub(super) live: LiveSet,
+    /// How many of the places given here are among those that the pulse counts as waiting.
+    places_known: u64,
 }
 
 /// What all parts of a pulse have in common.
@@ -81,7 +75,9 @@ pub(super) struct View {
 pub(super) struct Frame {
     /// The log index that it is true for.
     pub(super) index: LogIndex,
-    /// When the report was sent that it answers.
+    /// The report that it answers.
+    pub(super) report: u64,
+    /// When that was sent.
     pub(super) echo: BootTime,
     /// When it came.
     pub(super) now: BootTime,
@@ -97,6 +93,7 @@ pub(super) struct Slots {
     revokes: BTreeSet<Revoke>,
     pub(super) called: Minute,
     pub(super) claimed: Minute,
+    pub(super) minted: Minute,
     pub(super) arrivals: Minute,
 }
 
@@ -161,13 +158,15 @@ impl EventDesk {
             revokes: BTreeSet::new(),
             called: Minute::default(),
             claimed: Minute::default(),
+            minted: Minute::default(),
             arrivals: Minute::default(),
         };
         Self {
             id: pulse.event.clone(),
-            view: ArcSwap::from_pointee(View { pulse, draws, live: LiveSet::default() }),
+            view: ArcSwap::from_pointee(View { pulse, draws, live: LiveSet::default(), places_known: 0 }),
             counts: ArcSwap::default(),
             askers: Askers::default(),
+            places: Places::default(),
             slots: Mutex::new(slots),
             leavers: ArcSwap::from_pointee(rpds::HashTrieSetSync::new_sync()),
             seats: Mutex::default(),
@@ -203,9 +202,15 @@ impl EventDesk {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// A place in line, unless the line is as long as it may be.
+    pub(super) fn take_place(&self, view: &View) -> Option<Given<'_>> {
+        let View { pulse, places_known, .. } = view;
+        self.places.take(pulse.policy.queue_limit, pulse.waiting, *places_known)
+    }
+
     /// Takes this event's part of a pulse.
     pub(super) fn take(&self, mut pulse: EventPulse, frame: Frame) {
-        let Frame { index, echo, now, horizon } = frame;
+        let Frame { index, report, echo, now, horizon } = frame;
         let known = self.view.load_full();
         let update = std::mem::replace(&mut pulse.live, LiveUpdate::Changes(Vec::new()));
         let ended = update.ended();
@@ -231,10 +236,11 @@ impl EventDesk {
         self.counts.load().forget_before(pulse.watermark.bucket());
         let lowered = pulse.policy.capacity < known.pulse.policy.capacity;
         let (grant, settled) = (pulse.grant, std::mem::take(&mut pulse.settled));
+        let places_known = self.places.known(report).unwrap_or(known.places_known);
         let mut slots = self.slots();
         slots.forget(&live, now);
         // The live set is shown before what it confirms is forgotten: whoever looks for a pass finds it in one of them.
-        self.view.store(Arc::new(View { pulse, draws, live }));
+        self.view.store(Arc::new(View { pulse, draws, live, places_known }));
         if !self.leavers.load().is_empty() {
             self.leavers.store(Arc::new(slots.leavers().collect()));
         }
@@ -257,6 +263,7 @@ impl EventDesk {
     pub(super) fn report(&self, number: u64, answered: u64, now: BootTime, fleet: FleetTime) -> EventReport {
         let view = self.view();
         let policy = &view.pulse.policy;
+        self.places.reported(number);
         let counts = self.counts.load();
         counts.turn(fleet, policy.heartbeat_ttl);
         let mut slots = self.slots();
@@ -276,6 +283,7 @@ impl EventDesk {
             called_asking: self.askers.count(now),
             called_last_minute: slots.called.count(now),
             claimed_last_minute: slots.claimed.count(now),
+            admitted_last_minute: slots.minted.count(now),
             express_rate: slots.arrivals.recent_rate(now),
         }
     }
@@ -453,11 +461,6 @@ impl View {
         let policy = &self.pulse.policy;
         let by_mode = matches!(policy.mode, Mode::Enforce | Mode::Observe);
         by_mode && !policy.paused && policy.schedule.stage(now) == Stage::Open
-    }
-
-    /// Whether the line is as long as it may be.
-    pub(super) fn is_full(&self) -> bool {
-        self.pulse.policy.queue_limit.is_some_and(|limit| self.pulse.waiting >= limit.get())
     }
 
     /// The line's epoch.

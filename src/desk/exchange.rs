@@ -63,7 +63,7 @@ impl Desk {
         if !heard.link.take(&pulse, now) {
             return;
         }
-        let Pulse { index, echo, ledger, keys, spans, events, now: fleet, .. } = pulse;
+        let Pulse { index, report, echo, ledger, keys, spans, events, now: fleet, .. } = pulse;
         let due = now.since(*swept) >= SWEEP;
         if due {
             *swept = now;
@@ -73,7 +73,7 @@ impl Desk {
         heard.ledger = Some(ledger);
         heard.spans = spans;
         self.take_keys(keys, heard.link.upper(now), &mut heard);
-        self.take_events(events, Frame { index, echo, now, horizon });
+        self.take_events(events, Frame { index, report, echo, now, horizon });
         self.heard.store(Arc::new(heard));
         self.pulses.send_modify(|count| *count += 1);
     }

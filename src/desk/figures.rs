@@ -1,7 +1,7 @@
 //! What operators and metrics read of the desk.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::Serialize;
 
@@ -63,6 +63,17 @@ pub struct EventFigures {
     pub left_total: u64,
 }
 
+/// Totals since the start, for metrics.
+#[derive(Debug, Default)]
+pub(super) struct Tallies {
+    pub(super) joins: AtomicU64,
+    pub(super) polls: AtomicU64,
+    pub(super) mints: AtomicU64,
+    pub(super) express: AtomicU64,
+    pub(super) ended: AtomicU64,
+    pub(super) left: AtomicU64,
+}
+
 /// An event as adapters look it up.
 #[derive(Clone, Debug)]
 pub struct EventView {
@@ -104,7 +115,7 @@ impl Desk {
         let events = events.values().map(|event| {
             let view = event.view();
             let pulse = &view.pulse;
-            let read = |total: &std::sync::atomic::AtomicU64| total.load(Ordering::Relaxed);
+            let read = |total: &AtomicU64| total.load(Ordering::Relaxed);
             EventFigures {
                 event: event.id.clone(),
                 capacity: pulse.policy.capacity.get(),

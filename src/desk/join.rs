@@ -7,6 +7,7 @@ use super::admit::{Admission, Entrance, PATIENCE};
 use super::counts::Place;
 use super::event::{EventDesk, Seated, SeatedTicket, Seating, View};
 use super::express::Door;
+use super::queue_limit::Given;
 use super::status::Moment;
 use super::{Attendance, Carried, Desk, JoinAnswer, StatusAnswer};
 use crate::model::edge::{Contact, Judgement, Phase, judge};
@@ -114,16 +115,14 @@ impl Desk {
                 return JoinAnswer::Admitted(pass);
             }
         }
-        if event.view().is_full() {
-            return JoinAnswer::Refused(Phase::Full);
-        }
+        let Some(given) = event.take_place(&event.view()) else { return JoinAnswer::Refused(Phase::Full) };
         let base = self.wait_for_key(event).await;
         let seen = self.now();
         let issued = u32::try_from(seen.unix_seconds()).unwrap_or(u32::MAX);
         let ticket = match event.seat(id, SeatedTicket { base, issued, seen }, self.clock.boot()) {
             Seating::Taken(ticket) => ticket,
             Seating::New(ticket) => {
-                self.put_in_line(event, &event.view(), id, ticket.base);
+                self.put_in_line(event, &event.view(), id, ticket.base, given);
                 ticket
             }
         };
@@ -186,11 +185,19 @@ impl Desk {
     }
 
     /// Counts a newly keyed ticket and closes express here before anybody else asks for it.
-    pub(super) fn put_in_line(&self, event: &EventDesk, view: &View, id: TicketId, base: KeyBase) {
+    pub(super) fn put_in_line(
+        &self,
+        event: &EventDesk,
+        view: &View,
+        id: TicketId,
+        base: KeyBase,
+        given: Given<'_>,
+    ) {
         let first_unheard = !event.has_unheard_line(self.heard.load().link.answered());
         event.begin_line(self.next_report());
         if let Some(place) = place(view, id, base) {
             event.counts.load().join(id, place);
+            given.counted();
         }
         if first_unheard && view.pulse.gate != crate::model::ledger::Gate::Queue {
             self.report_wanted.notify_one();

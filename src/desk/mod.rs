@@ -16,6 +16,7 @@ mod join;
 mod leave;
 mod minute;
 mod pass;
+mod queue_limit;
 mod seen;
 mod status;
 mod watchers;

@@ -125,7 +125,7 @@ impl Desk {
             ticket.base = match event.seat(ticket.id, keyed, self.clock.boot()) {
                 Seating::Taken(known) => known.base,
                 Seating::New(new) => {
-                    self.put_in_line(event, view, ticket.id, new.base);
+                    self.put_in_line(event, view, ticket.id, new.base, event.places.take_anyway());
                     new.base
                 }
             };
@@ -238,7 +238,7 @@ impl Desk {
         let moves = view.admits(now) && phase == Phase::Queueing;
         let outlook = Outlook {
             table: &pulse.table,
-            admit_rate: if moves { pulse.admit_rate } else { 0.0 },
+            admit_rate: if moves { pulse.pace } else { 0.0 },
             inventory: policy.inventory,
             live_passes: pulse.live_passes,
             beside: match standing {

@@ -25,7 +25,7 @@ pub struct Estimate {
 pub struct Outlook<'a> {
     /// How many wait below each key, ascending and cumulative.
     pub table: &'a [TableRow],
-    /// Admissions per second over the last minute.
+    /// How many of the line are likely to be admitted per second.
     pub admit_rate: f32,
     /// What is left to sell.
     pub inventory: Option<u64>,

@@ -77,6 +77,8 @@ pub struct EventReport {
     pub called_last_minute: u32,
     /// Passes minted for called tickets in the last minute at this edge.
     pub claimed_last_minute: u32,
+    /// Passes minted in the last minute at this edge, by the line and without it.
+    pub admitted_last_minute: u32,
     /// Recent arrivals per second that express could serve.
     pub express_rate: f32,
 }
@@ -88,7 +90,7 @@ pub struct BucketCount {
     pub bucket: BucketStart,
     /// Tickets keyed into it by this run, ever.
     pub joined: u32,
-    /// Tickets that wait, uncalled: seen in the last full window or joined since, and not left.
+    /// Tickets that wait, uncalled: seen by this run in the window that runs or in the two before, and not left.
     pub alive: u32,
     /// `alive` by slice of the bucket's keys (`SLICES` of them); empty for buckets far from the front or undrawn.
     pub slices: Vec<u32>,
@@ -173,8 +175,10 @@ pub struct EventPulse {
     pub live: LiveUpdate,
     /// How many wait, up to each of at most 64 keys, ascending and cumulative.
     pub table: Arc<Vec<TableRow>>,
-    /// Admissions per second over the last minute.
+    /// Admissions per second over the last minute, by the line and without it.
     pub admit_rate: f32,
+    /// How many of the line are likely to be admitted per second: what waits are estimated by.
+    pub pace: f32,
     /// Slots that are neither live nor promised.
     pub slots_free: u32,
     /// Rate credit left, as a share of its cap, 0..=1.

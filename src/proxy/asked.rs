@@ -10,7 +10,7 @@ use pingora_proxy::Session;
 
 use super::accept::Accepted;
 use super::cookies::{Shown, Transport};
-use super::names::{OTHER_METHODS, PROXIES_ONLY, PURPOSES, SEC_FETCH_DEST, SEC_FETCH_MODE};
+use super::names::{OTHER_METHODS, PROXIES_ONLY, PURPOSES, SEC_FETCH_DEST, SEC_FETCH_MODE, SEC_FETCH_SITE};
 use super::way::Way;
 use crate::model::route::{Refused, normalise_host};
 
@@ -36,6 +36,17 @@ pub(super) enum Attention {
     Nobody,
 }
 
+/// Whose page asks, as browsers say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FetchSite {
+    /// One of the very origin that is asked.
+    SameOrigin,
+    /// One of another site.
+    CrossSite,
+    /// One of the same site, none, or nobody says.
+    Other,
+}
+
 /// A request.
 #[derive(Clone, Debug)]
 pub(super) struct Asked {
@@ -53,8 +64,9 @@ pub(super) struct Asked {
     pub(super) attention: Attention,
     pub(super) accepted: Accepted,
     pub(super) shown: Shown,
-    /// The `Origin` header.
+    /// The `Origin` header; empty if it is no text.
     pub(super) origin: Option<String>,
+    pub(super) fetch_site: FetchSite,
     /// The host, with its port if it has one, that the visitor asked, as far as it can be believed.
     pub(super) named_host: Option<String>,
     way: Way,
@@ -95,7 +107,12 @@ impl Asked {
             attention: if ahead { Attention::Nobody } else { attention_of(request, accepted) },
             accepted,
             shown: Shown::read(headers),
-            origin: text(headers, &header::ORIGIN).map(str::to_owned),
+            origin: headers.get(header::ORIGIN).map(|origin| origin.to_str().unwrap_or_default().to_owned()),
+            fetch_site: match text(headers, &SEC_FETCH_SITE) {
+                Some("same-origin") => FetchSite::SameOrigin,
+                Some("cross-site") => FetchSite::CrossSite,
+                _ => FetchSite::Other,
+            },
             named_host: way.named_host(headers, raw_host).map(str::to_owned),
             way,
             target,

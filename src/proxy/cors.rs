@@ -4,7 +4,7 @@ use http::uri::Authority;
 use http::{StatusCode, header};
 
 use super::answer::Answer;
-use super::asked::Asked;
+use super::asked::{Asked, FetchSite};
 use super::cookies::Transport;
 use super::names::{ANTEROOM_PASS, ANTEROOM_TICKET};
 use crate::model::policy::Policy;
@@ -37,6 +37,16 @@ pub(super) fn preflight(asked: &Asked, policy: &Policy, methods: &'static str) -
             .header(header::ACCESS_CONTROL_MAX_AGE, "600")
             .header(header::VARY, "Origin"),
         None => answer,
+    }
+}
+
+/// Whether a page of another site has its visitor's browser ask this: cookies come along, and the visitor may not know.
+/// Programs state no origin, and browsers say of their own accord where a request comes from.
+pub(super) fn is_forged(asked: &Asked, policy: &Policy) -> bool {
+    match (asked.fetch_site, &asked.origin) {
+        (FetchSite::SameOrigin, _) => false,
+        (_, Some(_)) => allowed_origin(asked, policy).is_none(),
+        (site, None) => site == FetchSite::CrossSite,
     }
 }
 

@@ -9,6 +9,7 @@ pub(super) static ANTEROOM_PASS: HeaderName = HeaderName::from_static("anteroom-
 
 pub(super) static SEC_FETCH_DEST: HeaderName = HeaderName::from_static("sec-fetch-dest");
 pub(super) static SEC_FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
+pub(super) static SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// Each may say that a page is fetched ahead of time.
 pub(super) static PURPOSES: [HeaderName; 3] = [

@@ -1,6 +1,6 @@
 //! An edge as the simulation drives it: the model's decisions around plain, exact counts.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::faults::Mutant;
@@ -54,8 +54,8 @@ pub(super) struct View {
 struct Counts {
     joined: BTreeMap<BucketStart, u32>,
     now: HashMap<TicketId, Place>,
-    before: HashMap<TicketId, Place>,
-    fresh: HashSet<TicketId>,
+    /// The two windows before, the older one first: a ticket lives through three.
+    before: [HashMap<TicketId, Place>; 2],
     window: Window,
     turns: u32,
     began: Option<BucketStart>,
@@ -65,8 +65,9 @@ impl Counts {
     fn turn(&mut self, window: Window, now: FleetTime) {
         self.began.get_or_insert(BucketStart::from(now));
         if window > self.window {
-            self.before = std::mem::take(&mut self.now);
-            self.fresh.clear();
+            self.before.rotate_left(1);
+            let [_, last] = &mut self.before;
+            *last = std::mem::take(&mut self.now);
             self.turns += u32::from(self.window != Window::default());
             self.window = window;
         }
@@ -75,8 +76,7 @@ impl Counts {
     fn report(&self, watermark: OrderKey) -> Vec<BucketCount> {
         let mut rows: BTreeMap<BucketStart, Vec<u32>> =
             self.joined.keys().map(|bucket| (*bucket, vec![0; SLICES])).collect();
-        let fresh = self.now.iter().filter(|(id, _)| self.fresh.contains(id) || self.turns == 0);
-        let alive: HashMap<_, _> = self.before.iter().chain(fresh).collect();
+        let alive: HashMap<_, _> = self.before.iter().flatten().chain(&self.now).collect();
         for (bucket, slice) in alive.into_values() {
             let row = rows.entry(*bucket).or_insert_with(|| vec![0; SLICES]);
             row.iter_mut().skip(*slice).take(1).for_each(|count| *count += 1);
@@ -187,6 +187,7 @@ impl Edge {
                 called_asking: u32::try_from(self.asking.len()).unwrap_or_default(),
                 called_last_minute: minute(&mut self.called),
                 claimed_last_minute: minute(&mut self.claimed),
+                admitted_last_minute: 0,
                 express_rate: 0.0,
             }
         });
@@ -303,7 +304,6 @@ impl Edge {
         if let Some(key) = OrderKey::of(base, ticket.id, &view.draws) {
             *self.counts.joined.entry(key.bucket()).or_default() += 1;
             self.counts.now.insert(ticket.id, (key.bucket(), key.slice()));
-            self.counts.fresh.insert(ticket.id);
         }
     }
 

@@ -14,7 +14,7 @@ mod full_disk;
 mod process;
 mod tls;
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 
@@ -320,6 +320,38 @@ fn sigterm_ends_an_idle_node_well_and_sigint_ends_it_at_once() {
         assert_eq!(node.end().code(), Some(0), "{signal}: {}", place.logged());
         let told = place.logged().matches("in_flight").count();
         assert_eq!(told, 2, "by SIGTERM, which came first, alone: {}", place.logged());
+    }
+}
+
+#[test]
+fn sigterm_waits_for_requests_under_way_and_for_nothing_else() {
+    let shop = Shop::open();
+    let place = Place::new(&shop, "capacity: 3, max_admit_per_sec: 20");
+    for how in ["they end", "SIGINT ends the wait"] {
+        shop.lets_go.store(false, Ordering::SeqCst);
+        let mut node = place.start();
+        // A connection that is kept alive, and silent.
+        let mut idle = std::net::TcpStream::connect(place.visitors).unwrap();
+        idle.write_all(b"GET /buy HTTP/1.1\r\nHost: shop.test\r\n\r\n").unwrap();
+        assert!(idle.read(&mut [0; 1024]).unwrap() > 0);
+        let served = shop.served.load(Ordering::SeqCst);
+        let visitors = place.visitors;
+        let held = std::thread::spawn(move || Request::get(visitors, "/buy/held").try_send());
+        until("the request is under way", || shop.served.load(Ordering::SeqCst) > served);
+        node.signal("TERM");
+        until("the listeners close", || std::net::TcpStream::connect(visitors).is_err());
+        // Longer than anything but the request could keep the node.
+        std::thread::sleep(std::time::Duration::from_secs(3));
+        assert!(node.0.try_wait().unwrap().is_none(), "{how}: {}", place.logged());
+        let ends = how == "they end";
+        if ends {
+            shop.lets_go.store(true, Ordering::SeqCst);
+        } else {
+            node.signal("INT");
+        }
+        assert_eq!(node.end().code(), Some(0), "{how}: {}", place.logged());
+        assert_eq!(held.join().unwrap().is_some_and(|answer| answer.body == "the shop"), ends, "{how}");
+        assert_eq!(place.logged().contains("cut=1"), !ends, "{how}: {}", place.logged());
     }
 }
 

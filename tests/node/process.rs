@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crate::disk::Disk;
@@ -21,6 +21,8 @@ pub(crate) fn anteroom() -> Command {
 pub(crate) struct Shop {
     pub(crate) address: SocketAddr,
     pub(crate) served: Arc<AtomicUsize>,
+    /// Until this is true, what is asked below `/buy/held` has no answer.
+    pub(crate) lets_go: Arc<AtomicBool>,
 }
 
 impl Shop {
@@ -28,23 +30,26 @@ impl Shop {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let served = Arc::new(AtomicUsize::new(0));
-        let counted = Arc::clone(&served);
+        let lets_go = Arc::new(AtomicBool::new(false));
+        let (counted, held) = (Arc::clone(&served), Arc::clone(&lets_go));
         std::thread::spawn(move || {
             for stream in listener.incoming() {
-                let (stream, counted) = (stream.unwrap(), Arc::clone(&counted));
-                std::thread::spawn(move || serve(stream, &counted));
+                let (stream, counted, held) = (stream.unwrap(), Arc::clone(&counted), Arc::clone(&held));
+                std::thread::spawn(move || serve(stream, &counted, &held));
             }
         });
-        Self { address, served }
+        Self { address, served, lets_go }
     }
 }
 
-fn serve(mut stream: TcpStream, served: &AtomicUsize) {
+fn serve(mut stream: TcpStream, served: &AtomicUsize, lets_go: &AtomicBool) {
     let mut reader = BufReader::new(stream.try_clone().unwrap());
     loop {
         let mut line = String::new();
         let mut lines = 0;
+        let mut is_held = false;
         while reader.read_line(&mut line).is_ok_and(|read| read > 0) && line != "\r\n" {
+            is_held |= line.starts_with("GET /buy/held");
             line.clear();
             lines += 1;
         }
@@ -52,6 +57,9 @@ fn serve(mut stream: TcpStream, served: &AtomicUsize) {
             return;
         }
         served.fetch_add(1, Ordering::SeqCst);
+        while is_held && !lets_go.load(Ordering::SeqCst) {
+            std::thread::sleep(Duration::from_millis(10));
+        }
         if stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\nthe shop").is_err() {
             return;
         }

@@ -1,5 +1,6 @@
 //! A node's contract with its visitors (design §2), held against the real leader and ledger.
 
+mod counted;
 mod ends;
 mod house;
 mod places;

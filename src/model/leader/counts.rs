@@ -3,13 +3,22 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::exchange::BucketCount;
-use crate::model::ids::NodeRun;
-use crate::model::ledger::RowState;
+use crate::model::ids::{Generation, NodeId, NodeRun};
+use crate::model::ledger::{RowState, waiting_of_runs};
 use crate::model::order::{BucketStart, OrderKey, SLICES};
 use crate::model::pacing::{Cell, nearly_over};
 
 /// Until every window is full, at least this share of those who joined and were not called counts as waiting.
 const LEAST_SHARE: f64 = 0.05;
+
+/// What a row stands for that says that nobody waits, though joins could still follow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Unstated {
+    /// A ticket, so that the watermark goes through its bucket step by step.
+    One,
+    /// Nobody: what visitors are told follows what is known.
+    None,
+}
 
 /// The counts of one line.
 #[derive(Clone, Debug, Default)]
@@ -120,26 +129,29 @@ impl Counts {
             .range_mut(watermark.bucket()..)
             .map(|(start, bucket)| {
                 if *start == watermark.bucket() {
-                    return bucket.slices(*start, watermark, front).iter().sum();
+                    return bucket.slices(*start, watermark, front, Unstated::None).iter().sum();
                 }
-                *bucket.whole.get_or_insert_with(|| {
-                    bucket_total(&bucket.counts, &bucket.rows, *start, start.first_key())
-                })
+                let total = || bucket_total(bucket, *start, start.first_key(), Unstated::None);
+                let whole = bucket.whole.unwrap_or_else(total);
+                bucket.whole = Some(whole);
+                whole
             })
             .sum()
     }
 
     /// How many wait in one bucket, above the watermark.
     pub(super) fn waiting_in(&self, start: BucketStart, watermark: OrderKey) -> f64 {
-        let slices = |bucket: &Bucket| bucket.slices(start, watermark, self.front);
+        let slices = |bucket: &Bucket| bucket.slices(start, watermark, self.front, Unstated::One);
         self.buckets.get(&start).map_or(0.0, |bucket| slices(bucket).iter().sum())
     }
 
     /// The cells above the watermark that anybody may be in, slice by slice; a bucket is looked into only when the iterator gets there.
     pub(super) fn cells(&self, watermark: OrderKey) -> impl Iterator<Item = Cell> + '_ {
-        let holds = |(_, bucket): &(&BucketStart, &Bucket)| bucket.whole.is_none_or(|waiting| waiting > 0.0);
+        let holds = |(_, bucket): &(&BucketStart, &Bucket)| {
+            !bucket.rows.is_empty() || bucket.whole.is_none_or(|waiting| waiting > 0.0)
+        };
         self.buckets.range(watermark.bucket()..).filter(holds).flat_map(move |(start, bucket)| {
-            let slices = bucket.slices(*start, watermark, self.front);
+            let slices = bucket.slices(*start, watermark, self.front, Unstated::One);
             let start = *start;
             slices.into_iter().enumerate().map(move |(slice, waiting)| Cell {
                 from: OrderKey::slice_start(start, slice).max(watermark.min(start.next().first_key())),
@@ -159,7 +171,7 @@ impl Counts {
         for (start, bucket) in self.buckets.range(watermark.bucket()..) {
             if fine < BY_SLICES && (bucket.is_sliced() || *start == watermark.bucket()) {
                 fine += 1;
-                let slices = bucket.slices(*start, watermark, self.front);
+                let slices = bucket.slices(*start, watermark, self.front, Unstated::None);
                 cells.extend(slices.into_iter().enumerate().map(|(slice, waiting)| Cell {
                     from: OrderKey::slice_start(*start, slice),
                     to: OrderKey::slice_start(*start, slice + 1),
@@ -210,6 +222,7 @@ impl Bucket {
         start: BucketStart,
         watermark: OrderKey,
         front: Option<(OrderKey, f64)>,
+        unstated: Unstated,
     ) -> [f64; SLICES] {
         let from = watermark.max(start.first_key());
         let share = |slice: usize| {
@@ -228,7 +241,7 @@ impl Bucket {
             *waiting = entered.map_or(told * share, |(_, entered)| told.min(entered * share));
         }
         let total: f64 = slices.iter().sum();
-        let missing = bucket_total(&self.counts, &self.rows, start, from) - total;
+        let missing = bucket_total(self, start, from, unstated) - total;
         let shares: f64 = (0..SLICES).map(share).sum();
         if missing > 0.0 && shares > 0.0 && !(self.rows.is_empty() && self.all_full()) {
             for (slice, waiting) in slices.iter_mut().enumerate() {
@@ -244,12 +257,8 @@ impl Bucket {
 }
 
 /// How many wait in a bucket above `from`, with the rows that stand.
-fn bucket_total(
-    counts: &[(NodeRun, BucketCount)],
-    rows: &[(NodeRun, RowState)],
-    start: BucketStart,
-    from: OrderKey,
-) -> f64 {
+fn bucket_total(bucket: &Bucket, start: BucketStart, from: OrderKey, unstated: Unstated) -> f64 {
+    let Bucket { counts, rows, .. } = bucket;
     let (begin, end) = (start.first_key(), start.next().first_key());
     let above = |at: OrderKey| {
         let of = end.0.saturating_sub(at.0.max(begin.0)) as f64;
@@ -269,24 +278,49 @@ fn bucket_total(
             f64::from(count.alive) * above(begin)
         }
     };
-    let mut total = 0.0;
-    for (run, count) in counts {
-        let least = if count.full { 0.0 } else { LEAST_SHARE * f64::from(count.joined) * above(begin) };
-        let told = f64::max(told(count), least);
-        // Rows of the node's runs before: their tickets may come back to the new one, and be counted there.
-        let before = rows.iter().filter(|(of, _)| of.node == run.node);
-        let rows: f64 = before.map(|(_, row)| row_total(row, above(row.at), above(begin))).sum();
-        total += told.max(if rows > 0.0 { rows + f64::from(count.joined) * above(begin) } else { 0.0 });
+    let least = |joined: u32| LEAST_SHARE * f64::from(joined) * above(begin);
+    if rows.is_empty() {
+        let of = |count: &BucketCount| told(count).max(if count.full { 0.0 } else { least(count.joined) });
+        return counts.iter().map(|(_, count)| of(count)).sum();
     }
-    let alone = |(of, _): &&(NodeRun, RowState)| counts.iter().all(|(run, _)| run.node != of.node);
-    let others = rows.iter().filter(alone).map(|(_, row)| row_total(row, above(row.at), above(begin)));
-    total + others.sum::<f64>()
+    let mut nodes: BTreeMap<NodeId, BTreeMap<Generation, RunTotal>> = BTreeMap::new();
+    for (run, row) in rows {
+        let counts_one = row.stated_open && unstated == Unstated::One;
+        let open = if counts_one { above(begin) } else { 0.0 };
+        let total = RunTotal {
+            joined: f64::from(row.joined) * above(begin),
+            alive: f64::from(row.alive) * above(row.at),
+            least: least(row.joined),
+            open,
+        };
+        nodes.entry(run.node).or_default().insert(run.generation, total);
+    }
+    for (run, count) in counts {
+        let least = if count.full { 0.0 } else { least(count.joined) };
+        let joined = f64::from(count.joined) * above(begin);
+        let total = RunTotal { joined, alive: told(count), least, open: 0.0 };
+        nodes.entry(run.node).or_default().insert(run.generation, total);
+    }
+    nodes.values().map(node_total).sum()
 }
 
-/// How many a row comes to, with these shares of its bucket left since it was stated, and in all.
-fn row_total(row: &RowState, since_stated: f64, in_all: f64) -> f64 {
-    let alive = f64::from(row.alive) * since_stated;
-    let least = LEAST_SHARE * f64::from(row.joined) * in_all;
-    let open = if row.stated_open { in_all } else { 0.0 };
-    alive.max(least).max(open)
+/// What one run says of a bucket, above a key.
+#[derive(Clone, Copy, Debug)]
+struct RunTotal {
+    joined: f64,
+    alive: f64,
+    /// The share of those who joined that counts as waiting in any case.
+    least: f64,
+    /// One ticket at least, where joins could still follow.
+    open: f64,
+}
+
+/// How many the runs of one node come to. Rows of before stand against reading empty: their tickets may come back, and
+/// those that have are in the new run's count. At another node they would count twice until the rows are over, since
+/// nobody can tell them from that node's own.
+fn node_total(runs: &BTreeMap<Generation, RunTotal>) -> f64 {
+    let waiting = waiting_of_runs(runs.values().map(|run| (run.joined, run.alive)));
+    let least: f64 = runs.values().map(|run| run.least).sum();
+    let open = runs.values().map(|run| run.open).fold(0.0, f64::max);
+    waiting.max(least).max(open)
 }

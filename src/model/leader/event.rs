@@ -54,6 +54,8 @@ pub(super) struct EventLead {
     waiting: f64,
     moving_since: Option<BootTime>,
     claimed: u32,
+    /// Passes minted in the last minute.
+    admitted: u32,
     held: u32,
     heartbeat_ttl: Duration,
     /// By which the last tick reserved slots.
@@ -99,6 +101,7 @@ struct Heard {
     held: u32,
     called: u32,
     claimed: u32,
+    admitted: u32,
     wants_bucket: bool,
     put_in_line: bool,
 }
@@ -120,6 +123,7 @@ impl EventLead {
             waiting: 0.0,
             moving_since: None,
             claimed: 0,
+            admitted: 0,
             held: 0,
             heartbeat_ttl: event.policy.heartbeat_ttl,
             capacity: event.policy.capacity,
@@ -173,6 +177,7 @@ impl EventLead {
                 heard.held = heard.held.saturating_add(report.held);
                 heard.called = heard.called.saturating_add(report.called_last_minute);
                 heard.claimed = heard.claimed.saturating_add(report.claimed_last_minute);
+                heard.admitted = heard.admitted.saturating_add(report.admitted_last_minute);
             }
         }
         self.counts.follow(scene.event.line.watermark);
@@ -354,6 +359,7 @@ impl EventLead {
         let boot = scene.boot;
         self.capacity = scene.event.policy.capacity;
         self.claimed = heard.claimed;
+        self.admitted = heard.admitted;
         self.held = heard.held;
         if tick.watermark > scene.event.line.watermark {
             self.moving_since.get_or_insert(boot);
@@ -378,8 +384,9 @@ impl EventLead {
         shorter.then_some(Span { node: None, from: scene.now, to: scene.now.after(before) })
     }
 
-    /// Admissions per second: as the edges counted them, and before they can have counted as slots and rate allow.
-    fn admit_rate(&self, boot: BootTime, policy: &Policy, free: u32) -> f32 {
+    /// Admissions per second of the line: as the edges counted them, and before they can have counted as slots and rate
+    /// allow.
+    fn pace(&self, boot: BootTime, policy: &Policy, free: u32) -> f32 {
         let span = self.moving_since.map_or(0.0, |since| boot.since(since).as_secs_f32().min(RATE_SPAN));
         let most = policy.max_admit_per_sec.get() as f32;
         let likely = most.min(free as f32 / GUESS_SPAN);
@@ -437,7 +444,8 @@ impl EventLead {
             settled,
             live: self.changes.since(live_index, index, pool.live()),
             table: Arc::clone(&self.table),
-            admit_rate: self.admit_rate(boot, policy, free),
+            admit_rate: self.admitted as f32 / RATE_SPAN,
+            pace: self.pace(boot, policy, free),
             slots_free: free,
             credit_share: credit.share(policy.max_admit_per_sec.get()),
             live_passes: u32::try_from(pool.live().len()).unwrap_or(u32::MAX),

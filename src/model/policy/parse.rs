@@ -95,7 +95,15 @@ fn read_message(reader: &mut Reader<'_>) -> Option<String> {
     if message.chars().count() > 500 {
         reader.fault("message", "is longer than 500 characters");
     }
+    if message.chars().any(upsets_a_page) {
+        reader.fault("message", "contains characters that nobody sees; leave out control characters and U+202A to U+202E, U+2066 to U+2069");
+    }
     Some(message).filter(|message| !message.is_empty())
+}
+
+/// Whether a character controls how the text around it is shown, instead of being shown; lines may end.
+fn upsets_a_page(c: char) -> bool {
+    (c.is_control() && c != '\n') || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 fn read_route(reader: &mut Reader<'_>) -> RouteMatch {

@@ -26,6 +26,20 @@ fn what_is_left_out_has_its_default() {
 }
 
 #[test]
+fn a_message_is_made_of_what_can_be_seen() {
+    let read = |message: &str| {
+        let stated = json!({"capacity": 1, "max_admit_per_sec": 1, "message": message});
+        Policy::from_fields(&fields(stated)).map(|policy| policy.message)
+    };
+    for message in ["a\u{0}b", "a\u{1b}[31m", "\u{202e}gnp", "\u{2066}x", "a\u{85}b", "a\tb"] {
+        assert_eq!(read(message).expect_err(message)[0].path, "message", "{message:?}");
+    }
+    for message in ["Soon.\n", "שלום\u{200f}", "Ünïcode 🎫"] {
+        assert_eq!(read(message), Ok(Some(message.to_owned())));
+    }
+}
+
+#[test]
 fn every_fault_is_told_at_once_with_its_path() {
     let found = faults(json!({
         "capacity": 0,

@@ -1,6 +1,6 @@
 //! What an operator should know about a policy that is not at fault.
 
-use super::{BypassRule, Mode, NameValue, OwnCookie, Policy, RouteMatch, SameSite};
+use super::{BypassRule, Mode, NameValue, OwnCookie, Policy, RouteMatch};
 use crate::model::route::covers;
 
 impl Policy {
@@ -17,10 +17,6 @@ impl Policy {
         warn(
             self.schedule.opening_bucket_seconds > 0,
             "`schedule.opening_bucket_seconds` leaves the origin idle for that long after the opening",
-        );
-        warn(
-            self.cookie.same_site == SameSite::None,
-            "`cookie.same_site: none` needs TLS: browsers drop such cookies on plain HTTP",
         );
         warn(self.mode == Mode::Observe, "`mode: observe` lets everybody through");
         warn(self.mode == Mode::Bypass, "`mode: bypass` lets everybody through");

@@ -201,12 +201,28 @@ async fn read_join(session: &mut Session) -> Result<(), Answer> {
     if headers.contains_key(header::EXPECT) {
         session.downstream_session.write_continue_response().await.map_err(broken)?;
     }
-    let mut length = 0;
+    let mut body = Vec::new();
     while let Some(chunk) = session.downstream_session.read_request_body().await.map_err(broken)? {
-        length += chunk.len();
-        if length > LONGEST_JOIN {
+        if body.len() + chunk.len() > LONGEST_JOIN {
             return Err(too_long());
         }
+        body.extend_from_slice(&chunk);
     }
-    Ok(())
+    let kind = session.req_header().headers.get(header::CONTENT_TYPE);
+    if is_form_or_object(kind.map_or(b"", |kind| kind.as_bytes()), body.trim_ascii()) {
+        return Ok(());
+    }
+    let detail = "the body of a join is a JSON object, or empty";
+    Err(Answer::problem(StatusCode::BAD_REQUEST, "malformed", detail, json!({})))
+}
+
+/// Whether a body is what a form sends, or a JSON object; programs often leave the type of what they send to a default.
+fn is_form_or_object(kind: &[u8], body: &[u8]) -> bool {
+    let starts =
+        |prefix: &[u8]| kind.get(..prefix.len()).is_some_and(|kind| kind.eq_ignore_ascii_case(prefix));
+    let is_form = starts(b"application/x-www-form-urlencoded") || starts(b"multipart/form-data");
+    if body.is_empty() || (is_form && body.first() != Some(&b'{')) {
+        return true;
+    }
+    serde_json::from_slice::<serde_json::Map<String, serde_json::Value>>(body).is_ok()
 }

@@ -93,6 +93,12 @@ impl<D: FrontDesk> Gate<D> {
             ("", &Method::GET | &Method::HEAD) => self.page(&visit).await,
             ("join", &Method::POST) => self.join(session, &visit).await,
             ("status", &Method::GET | &Method::HEAD) => self.status(&visit).await,
+            ("ticket", &Method::DELETE) | ("leave", &Method::POST)
+                if cors::is_forged(asked, &visit.policy) =>
+            {
+                let detail = "a page of another site asks to leave; only the visitor's own page may";
+                Answer::problem(StatusCode::FORBIDDEN, "foreign_origin", detail, json!({}))
+            }
             ("ticket", &Method::DELETE) | ("leave", &Method::POST) => self.leave(&visit).await,
             ("challenge", &Method::GET | &Method::HEAD) => {
                 Answer::json(StatusCode::OK, &json!({ "kind": "none" }))

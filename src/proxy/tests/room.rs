@@ -162,7 +162,7 @@ fn joining_answers_with_the_ticket_or_the_pass() {
     let reply = house.fetch(
         "POST",
         "/waitingroom/tour/join",
-        "Anteroom-Ticket: t0\nContent-Length: 14\n\n{\"entry\": null}",
+        "Anteroom-Ticket: t0\nContent-Length: 15\n\n{\"entry\": null}",
     );
     assert_eq!(reply.status, 200);
     assert_private(&reply);
@@ -395,6 +395,65 @@ fn leaving_gives_up_place_and_pass_and_clears_every_cookie() {
     }
     let form = "POST /waitingroom/tour/leave HTTP/1.1\nHost: shop.test\nAccept: text/html\nContent-Length: 0";
     assert!(house.ask(form).body.contains("You have left the line"));
+}
+
+#[test]
+fn no_page_of_another_site_makes_a_visitor_leave() {
+    let house = House::new(Script::default());
+    let ask = |method: &str, path: &str, more: &str| {
+        let path = format!("/waitingroom/tour/{path}");
+        house.fetch(method, &path, &format!("Cookie: wr_ticket=t; wr_pass=p\nContent-Length: 0\n{more}"))
+    };
+    for (method, path) in [("DELETE", "ticket"), ("POST", "leave")] {
+        for foreign in [
+            "Origin: http://evil.test",
+            "Origin: null",
+            "Origin: http://evil.test\nSec-Fetch-Site: cross-site",
+            "Origin: http://evil.shop.test\nSec-Fetch-Site: same-site",
+            "Sec-Fetch-Site: cross-site",
+        ] {
+            let reply = ask(method, path, foreign);
+            assert_eq!(
+                (reply.status, reply.json()["state"].as_str()),
+                (403, Some("foreign_origin")),
+                "{foreign}"
+            );
+            assert!(super::cookieless(&reply));
+            assert_eq!(house.asked(), Vec::<String>::new(), "{foreign}");
+        }
+        for own in [
+            "X-None: 1",
+            "Origin: http://shop.test",
+            "Origin: null\nSec-Fetch-Site: same-origin",
+            "Sec-Fetch-Site: same-origin",
+            "Sec-Fetch-Site: none",
+        ] {
+            assert_eq!(ask(method, path, own).status, 204, "{own}");
+            assert_eq!(house.asked(), ["leave [\"t\"] [\"p\"]"], "{own}");
+        }
+    }
+}
+
+#[test]
+fn a_join_whose_body_is_no_json_makes_no_ticket() {
+    let house = House::new(Script { join: JoinAnswer::Waiting(waiting()), ..Script::default() });
+    let join = |kind: &str, body: &str| {
+        let head = format!("Content-Length: {}\nContent-Type: {kind}\n\n{body}", body.len());
+        house.fetch("POST", "/waitingroom/tour/join", &head)
+    };
+    let (json, form) = ("application/json", "application/x-www-form-urlencoded");
+    for (kind, body) in
+        [(json, "{"), (json, "x=1"), (json, "[1]"), (json, "5"), ("text/plain", "hi"), (form, "{")]
+    {
+        let reply = join(kind, body);
+        assert_eq!((reply.status, reply.json()["state"].as_str()), (400, Some("malformed")), "{kind} {body}");
+        assert_eq!(reply.header("content-type"), Some("application/problem+json"));
+        assert_eq!(house.asked(), Vec::<String>::new(), "{kind} {body}");
+    }
+    for (kind, body) in [(json, ""), (json, " {} "), (json, r#"{"entry": null}"#), (form, "a=b"), (form, "")]
+    {
+        assert_eq!(join(kind, body).status, 200, "{kind} {body}");
+    }
 }
 
 #[test]

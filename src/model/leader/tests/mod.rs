@@ -89,12 +89,12 @@ fn a_rush_forms_a_line_that_is_served_at_the_rate_and_then_reopens() {
 }
 
 #[test]
-fn the_rate_of_admissions_is_told_from_the_first_moment_of_a_line() {
+fn the_pace_of_a_line_is_told_from_the_first_moment_of_a_line() {
     let mut toy = Toy::new(2, 13, busy("bucketed_random"));
     settle(&mut toy, 1);
     for second in 0..90 {
         rush(&mut toy, 40.0, 1);
-        let rate = toy.edges[0].said(&toy.event).map(|said| said.admit_rate).unwrap();
+        let rate = toy.edges[0].said(&toy.event).map(|said| said.pace).unwrap();
         assert!((12.0..=20.0).contains(&rate), "{rate} a second after {second} s");
     }
 }

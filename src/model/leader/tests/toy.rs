@@ -435,6 +435,7 @@ impl Edge {
             called_asking: asking,
             called_last_minute: self.recent.len() as u32 - claimed,
             claimed_last_minute: claimed,
+            admitted_last_minute: claimed,
             express_rate: 0.0,
         };
         Report {
