@@ -197,6 +197,13 @@ impl Counts {
         rows.get(&bucket).map_or(0, |row| (0..SLICES).map(|slice| row.alive_in(slice, running)).sum())
     }
 
+    /// How many wait here in a bucket or behind it.
+    pub(super) fn alive_from(&self, bucket: BucketStart) -> u32 {
+        let (rows, running) = (self.rows.load(), self.running());
+        let alive = |row: &Arc<Row>| (0..SLICES).map(|slice| row.alive_in(slice, running)).sum::<u32>();
+        rows.range(bucket..).map(|(_, row)| alive(row)).sum()
+    }
+
     /// Whether the ticket was seen in the running or the last window.
     pub(super) fn has_seen(&self, id: TicketId) -> bool {
         self.windows.iter().any(|window| window.contains(id))

@@ -2,6 +2,7 @@
 
 mod ends;
 mod house;
+mod neighbours;
 mod places;
 
 use std::net::{IpAddr, Ipv4Addr};
