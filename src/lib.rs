@@ -7,7 +7,7 @@
 //! | 0 | [`model`] | pure: no I/O, clock, lock, task |
 //! | 1 | [`clock`], [`config`], [`lifecycle`], [`metrics`], [`page`], [`peer`], [`simulation`] | leaves over the model |
 //! | 2 | [`desk`] | what an edge knows; the one place where adapters meet |
-//! | 3 | [`proxy`], [`control`], [`admin`] | adapters: Pingora, the control log, the operator's API |
+//! | 3 | [`proxy`], [`control`], [`gossip`], [`admin`] | adapters: Pingora, the control log, chitchat, the operator's API |
 //! | 4 | [`app`], [`cli`] | assembly |
 
 pub mod admin;
@@ -17,6 +17,7 @@ pub mod clock;
 pub mod config;
 pub mod control;
 pub mod desk;
+pub mod gossip;
 pub mod lifecycle;
 pub mod metrics;
 pub mod model;

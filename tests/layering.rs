@@ -11,7 +11,7 @@ const LAYERS: [&[&str]; 5] = [
     &["model"],
     &["clock", "config", "lifecycle", "metrics", "page", "peer", "simulation"],
     &["desk"],
-    &["proxy", "control", "admin"],
+    &["proxy", "control", "gossip", "admin"],
     &["app", "cli", "main"],
 ];
 

@@ -84,6 +84,9 @@ async fn change(admin: &Admin, run: Run, deed: FleetDeed) -> Result<Response, Pr
 }
 
 async fn perform(admin: &Admin, deed: FleetDeed) -> Result<Response, Problem> {
-    let fleet = admin.control()?.fleet(deed).await?;
+    let mut fleet = admin.control()?.fleet(deed).await?;
+    if let Some(told) = fleet.as_object_mut() {
+        told.insert("gossip".to_owned(), admin.desk.describe_gossip());
+    }
     Ok(answer(StatusCode::OK, &fleet, None))
 }

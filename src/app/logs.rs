@@ -6,8 +6,9 @@ use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt;
 
-/// What is logged unless `ANTEROOM_LOG` says otherwise. Openraft logs what the control log says better itself.
-const FILTER: &str = "info,openraft=off,rustls=off,hyper=warn";
+/// What is logged unless `ANTEROOM_LOG` says otherwise. Openraft and chitchat log what the
+/// control log and gossip say better themselves.
+const FILTER: &str = "info,openraft=off,chitchat=off,rustls=off,hyper=warn";
 
 /// The variable that sets another filter.
 const VARIABLE: &str = "ANTEROOM_LOG";

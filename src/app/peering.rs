@@ -1,16 +1,17 @@
 //! This node among others: its identity, the port on which they call, and its place in the fleet.
 
 use std::io;
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::sync::Arc;
 
 use tokio::sync::mpsc;
 
 use super::bind::bind;
 use super::node::StartError;
-use crate::config::ClusterSettings;
+use crate::config::{ClusterSettings, ServerAddress};
 use crate::control::{Doors, Membership, OpenControl, RunningControl};
 use crate::desk::Desk;
+use crate::gossip::{Gossip, Pace};
 use crate::model::ids::{NodeId, NodeRun};
 use crate::peer::{Dialer, Identity, IdentityError, Port, Reception, Refusals};
 
@@ -31,6 +32,8 @@ pub(super) struct Peering {
     listener: TcpListener,
     identity: Identity,
     me: NodeRun,
+    /// Where others call this node.
+    at: SocketAddr,
     membership: Membership,
     refusals: Arc<Refusals>,
 }
@@ -43,10 +46,14 @@ impl Peering {
     pub(super) fn open(cluster: &ClusterSettings, me: NodeRun) -> Result<Self, StartError> {
         let identity = identity(cluster, me.node)?;
         let listener = bind("cluster.listen", cluster.listen)?;
+        let at = match &cluster.advertise {
+            Some(advertised) => looked_up(advertised)?,
+            None => listener.local_addr().map_err(|error| StartError::System(error.to_string()))?,
+        };
         let controllers = cluster.controllers.iter().map(|(node, at)| (*node, at.to_string())).collect();
         let dialer = Dialer::new(identity.clone(), me);
         let membership = Membership { dialer, controllers, heartbeat: cluster.heartbeat };
-        Ok(Self { listener, identity, me, membership, refusals: Arc::default() })
+        Ok(Self { listener, identity, me, at, membership, refusals: Arc::default() })
     }
 
     /// Whom this node does not let in, counted from now on.
@@ -59,22 +66,45 @@ impl Peering {
     /// # Errors
     /// When the system gives no thread.
     pub(super) fn join(self, open: OpenControl, desk: Arc<Desk>) -> io::Result<RunningControl> {
-        let Self { listener, identity, me, membership, refusals } = self;
+        let Self { listener, identity, me, at, membership, refusals } = self;
         let (control, edges) = mpsc::channel(MOST_WAITING);
         let (raft, controllers) = mpsc::channel(MOST_WAITING);
         let (operator, operators) = mpsc::channel(MOST_WAITING);
-        let (gossip, _) = mpsc::channel(MOST_WAITING);
+        let (gossip, gossips) = mpsc::channel(MOST_WAITING);
         let reception = Reception { control, raft, operator, gossip };
+        let gossiping = Gossip {
+            desk: Arc::clone(&desk),
+            dialer: membership.dialer.clone(),
+            at,
+            controllers: membership.controllers.clone(),
+            callers: gossips,
+            pace: Pace::default(),
+        };
         let running =
             open.join(desk, membership, Doors { control: edges, raft: controllers, operator: operators })?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let answer = async move {
             match Port::new(listener, &identity, me, reception, refusals) {
-                Ok(port) => port.serve().await,
+                Ok(port) => {
+                    tokio::spawn(gossiping.run());
+                    port.serve().await;
+                }
                 Err(error) => tracing::error!(%error, "other nodes cannot call this one"),
             }
         };
         std::thread::Builder::new().name("peers".to_owned()).spawn(move || runtime.block_on(answer))?;
         Ok(running)
     }
+}
+
+/// The address behind a name, as it is now.
+fn looked_up(advertised: &ServerAddress) -> Result<SocketAddr, StartError> {
+    let found = (advertised.host.as_str(), advertised.port.get()).to_socket_addrs();
+    let missing = |detail: String| {
+        StartError::System(format!(
+            "`cluster.advertise` {advertised} is no address that can be found ({detail})"
+        ))
+    };
+    let mut found = found.map_err(|error| missing(error.to_string()))?;
+    found.next().ok_or_else(|| missing("the name has none".to_owned()))
 }

@@ -18,6 +18,8 @@ use crate::model::policy::Reader;
 pub struct ClusterSettings {
     /// `listen`: where other nodes reach this one, by mutual TLS.
     pub listen: SocketAddr,
+    /// `advertise`: where other nodes are to call this one; `None`: at `listen`, which then is one address.
+    pub advertise: Option<ServerAddress>,
     /// `tls`.
     pub tls: PeerFiles,
     /// `controllers`: who keeps the control log and where; 1, 3 or 5 of them, no two at one address.
@@ -46,6 +48,7 @@ impl PeerFiles {
 /// The section; `None` if it could not be read, in which case there is a fault.
 pub(super) fn read_cluster(reader: &mut Reader<'_>) -> Option<ClusterSettings> {
     let listen = required_address(reader, "listen", "10.0.0.1:7946");
+    let advertise = read_advertise(reader, listen);
     let before = reader.fault_count();
     let tls = reader.object("tls", |reader| PeerFiles {
         ca: required_path(reader, "ca"),
@@ -58,7 +61,30 @@ pub(super) fn read_cluster(reader: &mut Reader<'_>) -> Option<ClusterSettings> {
     }
     let controllers = read_controllers(reader);
     let heartbeat = milliseconds(reader, "heartbeat_ms", 50..=1000, 100);
-    Some(ClusterSettings { listen: listen?, tls: tls?, controllers, heartbeat })
+    Some(ClusterSettings { listen: listen?, advertise, tls: tls?, controllers, heartbeat })
+}
+
+fn read_advertise(reader: &mut Reader<'_>, listen: Option<SocketAddr>) -> Option<ServerAddress> {
+    const KEY: &str = "advertise";
+    let Some(text) = reader.text(KEY) else {
+        if listen.is_some_and(|listen| listen.ip().is_unspecified()) {
+            let problem = "is missing: `listen` stands for every address of the machine, and others must know where to \
+                           call; write a host and a port, as \"10.0.0.1:7946\"";
+            reader.fault(KEY, problem);
+        }
+        return None;
+    };
+    match text.parse::<ServerAddress>() {
+        Ok(address) if address.host.parse().is_ok_and(|ip: IpAddr| ip.is_unspecified()) => {
+            reader.fault(KEY, format!("nobody can call {text}; write the address that other nodes reach"));
+            None
+        }
+        Ok(address) => Some(address),
+        Err(error) => {
+            reader.fault(KEY, format!("\"{text}\" is no server: {error}"));
+            None
+        }
+    }
 }
 
 fn read_controllers(reader: &mut Reader<'_>) -> BTreeMap<NodeId, ServerAddress> {

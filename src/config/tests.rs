@@ -134,6 +134,7 @@ fn the_shipped_cluster_is_read() {
     let settings = parse(&shipped_cluster(), directory.path()).unwrap_or_else(|faults| panic!("{faults}"));
     let cluster = settings.cluster.unwrap();
     assert_eq!(cluster.listen.to_string(), "10.0.0.1:7946");
+    assert_eq!(cluster.advertise.map(|at| at.to_string()).as_deref(), Some("10.0.0.1:7946"));
     assert_eq!(cluster.heartbeat.as_millis(), 100);
     assert_eq!(cluster.tls.key, directory.path().join("node.key"));
     let controllers = cluster.controllers.iter().map(|(id, at)| format!("{id} {at}")).collect::<Vec<_>>();

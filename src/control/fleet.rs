@@ -167,7 +167,9 @@ impl Controller {
             acknowledged: &self.acknowledged,
             company: Company::Fleet,
         };
+        self.desk.set_leads(Some(log.term()));
         let ended = lead(post, &mut self.queue, &mut self.callers, &self.stop).await;
+        self.desk.set_leads(None);
         self.leadership.note(log.standing());
         // Edges report to somebody else from now on.
         self.acknowledged.hear(std::iter::empty());

@@ -189,6 +189,12 @@ impl Counts {
         rows.get(&bucket).map_or(0, |row| (0..SLICES).map(|slice| row.alive_in(slice)).sum())
     }
 
+    /// How many wait here in a bucket or behind it.
+    pub(super) fn alive_from(&self, bucket: BucketStart) -> u32 {
+        let alive = |row: &Arc<Row>| (0..SLICES).map(|slice| row.alive_in(slice)).sum::<u32>();
+        self.rows.load().range(bucket..).map(|(_, row)| alive(row)).sum()
+    }
+
     /// Whether the ticket was seen while it may live of it.
     pub(super) fn has_seen(&self, id: TicketId) -> bool {
         self.windows.iter().any(|window| window.contains(id))

@@ -15,6 +15,7 @@ mod figures;
 mod join;
 mod leave;
 mod minute;
+mod neighbours;
 mod pass;
 mod queue_limit;
 mod seen;
@@ -35,6 +36,7 @@ pub use answers::{
 };
 pub use control_port::{Changed, ControlError, ControlPort, FleetDeed, Tried};
 pub use figures::{EventFigures, EventView, Figures, TicketFacts};
+pub use neighbours::{Life, Neighbour};
 
 use crate::clock::Clock;
 use crate::model::edge::Contact;
@@ -43,6 +45,7 @@ use crate::model::route::RouteTable;
 use crate::model::time::{BootTime, FleetTime};
 use event::EventDesk;
 use exchange::{Heard, Keys};
+use neighbours::Neighbourhood;
 
 /// What one node knows and decides.
 pub struct Desk {
@@ -60,6 +63,7 @@ pub struct Desk {
     pulses: watch::Sender<u64>,
     report_wanted: Notify,
     control: OnceCell<Arc<dyn ControlPort>>,
+    neighbourhood: Neighbourhood,
 }
 
 impl std::fmt::Debug for Desk {
@@ -86,6 +90,7 @@ impl Desk {
             pulses: watch::Sender::new(0),
             report_wanted: Notify::new(),
             control: OnceCell::new(),
+            neighbourhood: Neighbourhood::default(),
         })
     }
 

@@ -13,6 +13,7 @@ pub mod policy;
 pub mod presence;
 pub mod route;
 pub mod schedule;
+pub mod tidings;
 pub mod time;
 pub mod token;
 pub(crate) mod words;

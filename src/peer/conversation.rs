@@ -138,7 +138,11 @@ impl Hearing {
         self.hear_at_most(LONGEST).await
     }
 
-    pub(super) async fn hear_at_most<T: DeserializeOwned>(&mut self, longest: u32) -> Result<T, PeerError> {
+    /// As [`Hearing::hear`], but takes no frame that is longer, in bytes.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn hear_at_most<T: DeserializeOwned>(&mut self, longest: u32) -> Result<T, PeerError> {
         let length = self.0.read_u32().await?;
         if length > longest {
             return Err(PeerError::TooLong(length));

@@ -37,6 +37,7 @@ async fn the_fleet_is_told_as_the_log_knows_it() {
     let control = Arc::new(Pretended::default());
     let told = api(Some(Arc::clone(&control))).await.ask("GET", "/admin/cluster", Value::Null).await;
     assert_eq!((told.status, &told.json()["index"]), (StatusCode::OK, &json!(7)));
+    assert_eq!(told.json()["gossip"], json!({ "watermarks": {}, "neighbours": [] }));
     assert_eq!(control.deeds(), [FleetDeed::Look]);
 }
 

@@ -3,6 +3,7 @@
 mod counted;
 mod ends;
 mod house;
+mod neighbours;
 mod places;
 
 use std::net::{IpAddr, Ipv4Addr};
