@@ -9,6 +9,7 @@ use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, HOST};
 use http::{Method, Request};
 use http_body_util::Full;
+use serde_json::Value;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
@@ -21,8 +22,8 @@ use crate::{CONTROLLERS, is_long};
 /// The edge that is asked; no controller.
 const EDGE: u8 = CONTROLLERS + 1;
 
-/// Between two visitors.
-const PACE: Duration = Duration::from_millis(20);
+/// Between two requests of a visitor.
+const PACE: Duration = Duration::from_millis(100);
 
 /// No election takes longer.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -31,16 +32,73 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const EVENTS: &str = "  - { id: sale, match: [ { path: /buy } ], origin: shop, capacity: 100000, \
                       max_admit_per_sec: 10000, pass_claim_s: 1, session_ttl_s: 5 }\n";
 
-/// Visitors at an edge, one after the other.
+/// Visitors at an edge: several at a time, each followed by another once it is let in.
 struct Arrivals {
     /// When the last one was admitted.
     admitted: watch::Receiver<Instant>,
-    coming: JoinHandle<()>,
+    coming: Vec<JoinHandle<()>>,
 }
 
 impl Drop for Arrivals {
     fn drop(&mut self) {
-        self.coming.abort();
+        self.coming.iter().for_each(JoinHandle::abort);
+    }
+}
+
+/// How many visitors are on their way in at a time.
+const AT_A_TIME: u8 = 8;
+
+/// What a visitor is told, as far as it matters here.
+enum Told {
+    Admitted,
+    /// With this ticket.
+    Waiting(String),
+    Nothing,
+}
+
+struct Visitors {
+    site: Arc<Site>,
+    connection: Connection,
+    lane: u8,
+    number: u16,
+}
+
+impl Visitors {
+    async fn ask(&mut self, method: Method, action: &str, ticket: Option<&str>) -> Told {
+        let [high, low] = self.number.to_be_bytes();
+        let mut request = Request::builder()
+            .method(method)
+            .uri(format!("/waitingroom/sale/{action}"))
+            .header(HOST, self.site.authority())
+            .header(ACCEPT, "application/json")
+            .header(CONTENT_TYPE, "application/json")
+            .header("x-forwarded-for", format!("10.{}.{high}.{low}", self.lane));
+        if let Some(ticket) = ticket {
+            request = request.header("anteroom-ticket", ticket);
+        }
+        let request = request.body(Full::new(Bytes::from_static(b"{}"))).unwrap();
+        let Ok(Ok(answer)) = timeout(PATIENCE, self.connection.exchange(request)).await else {
+            self.connection = Connection::new(Arc::clone(&self.site));
+            return Told::Nothing;
+        };
+        let body: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
+        match (body["state"].as_str(), body["ticket"].as_str()) {
+            (Some("admitted"), _) => Told::Admitted,
+            (Some("waiting"), Some(ticket)) => Told::Waiting(ticket.to_owned()),
+            _ => Told::Nothing,
+        }
+    }
+
+    /// One visitor, until it is let in or turned away.
+    async fn come(&mut self) -> Told {
+        self.number = self.number.wrapping_add(1);
+        let mut told = self.ask(Method::POST, "join", None).await;
+        while let Told::Waiting(ticket) = &told {
+            sleep(PACE).await;
+            let ticket = ticket.clone();
+            told = self.ask(Method::GET, "status", Some(&ticket)).await;
+        }
+        told
     }
 }
 
@@ -48,34 +106,20 @@ impl Arrivals {
     fn begin(target: &str) -> Self {
         let site = Arc::new(Site::new(target, Some("shop.test"), None).unwrap());
         let (note, admitted) = watch::channel(Instant::now());
-        let coming = tokio::spawn(async move {
-            let mut connection = Connection::new(Arc::clone(&site));
-            for visitor in 0u32.. {
-                let [_, a, b, c] = visitor.to_be_bytes();
-                let request = Request::builder()
-                    .method(Method::POST)
-                    .uri("/waitingroom/sale/join")
-                    .header(HOST, site.authority())
-                    .header(ACCEPT, "application/json")
-                    .header(CONTENT_TYPE, "application/json")
-                    .header("x-forwarded-for", format!("10.{a}.{b}.{c}"))
-                    .body(Full::new(Bytes::from_static(b"{}")))
-                    .unwrap();
-                let asked = timeout(PACE * 50, connection.exchange(request)).await;
-                let text = match asked {
-                    Ok(Ok(answer)) => answer.body,
-                    _ => {
-                        connection = Connection::new(Arc::clone(&site));
-                        Bytes::new()
+        let come = |lane: u8| {
+            let (site, note) = (Arc::clone(&site), note.clone());
+            tokio::spawn(async move {
+                let connection = Connection::new(Arc::clone(&site));
+                let mut visitors = Visitors { site, connection, lane, number: 0 };
+                loop {
+                    if matches!(visitors.come().await, Told::Admitted) {
+                        note.send_replace(Instant::now());
                     }
-                };
-                if text.windows(10).any(|part| part == b"\"admitted\"") {
-                    note.send_replace(Instant::now());
+                    sleep(PACE).await;
                 }
-                sleep(PACE).await;
-            }
-        });
-        Self { admitted, coming }
+            })
+        };
+        Self { admitted, coming: (0..AT_A_TIME).map(come).collect() }
     }
 
     /// Waits until visitors are admitted again after nobody was, counted from `since`: what was granted before the leader
