@@ -80,8 +80,9 @@ impl Peering {
             callers: gossips,
             pace: Pace::default(),
         };
-        let running =
-            open.join(desk, membership, Doors { control: edges, raft: controllers, operator: operators })?;
+        let doors =
+            Doors { control: edges, raft: controllers, operator: operators, refusals: Arc::clone(&refusals) };
+        let running = open.join(desk, membership, doors)?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let answer = async move {
             match Port::new(listener, &identity, me, reception, refusals) {

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::acknowledged::Acknowledged;
 use super::fleet::Membership;
-use super::peers::is_founded;
+use super::peers::{is_founded, tell_of_beginning};
 use super::raft::node_of;
 use super::storage::LogTypes;
 use crate::desk::ControlError;
@@ -51,16 +51,30 @@ impl Council {
         let raft = self.raft()?;
         let Membership { dialer, controllers, .. } = &self.membership;
         let unavailable = |error: &dyn std::fmt::Display| ControlError::Unavailable(error.to_string());
-        if raft.is_initialized().await.map_err(|error| unavailable(&error))? {
+        // One that has begun to found and was never elected may try again: the others may have forgotten that they
+        // were told.
+        let begun = raft.is_initialized().await.map_err(|error| unavailable(&error))?;
+        if begun && raft.metrics().borrow().last_log_index != Some(0) {
             return Err(already(dialer.me().node));
         }
-        for (node, at) in controllers.iter().filter(|(node, _)| **node != dialer.me().node) {
-            let address = Address { node: *node, at: at.clone() };
-            match is_founded(dialer, &address).await {
-                Ok(false) => {}
-                Ok(true) => return Err(already(*node)),
-                Err(error) => return Err(unavailable(&format!("every controller must run: {error:#}"))),
+        let others: Vec<Address> = controllers
+            .iter()
+            .filter(|(node, _)| **node != dialer.me().node)
+            .map(|(node, at)| Address { node: *node, at: at.clone() })
+            .collect();
+        let absent = |error: anyhow::Error| unavailable(&format!("every controller must run: {error:#}"));
+        for address in &others {
+            if is_founded(dialer, address).await.map_err(absent)? {
+                return Err(already(address.node));
             }
+        }
+        for address in &others {
+            if !tell_of_beginning(dialer, address).await.map_err(absent)? {
+                return Err(already(address.node));
+            }
+        }
+        if begun {
+            return Ok(());
         }
         let members: BTreeMap<u64, BasicNode> =
             controllers.iter().map(|(node, at)| (id_of(*node), BasicNode::new(at))).collect();
@@ -77,9 +91,9 @@ impl Council {
             )));
         }
         let at = Address { node, at: address.clone() };
-        match is_founded(&self.membership.dialer, &at).await {
-            Ok(false) => {}
-            Ok(true) => {
+        match tell_of_beginning(&self.membership.dialer, &at).await {
+            Ok(true) => {}
+            Ok(false) => {
                 return Err(ControlError::Conflict(format!(
                     "node {node} has a control log already: give it an empty `node.data_dir`"
                 )));

@@ -9,9 +9,10 @@ use openraft::Raft;
 use tokio::sync::mpsc;
 
 use super::acknowledged::Acknowledged;
+use super::beginning::Beginning;
 use super::follow::{Edge, Search, follow};
 use super::lead::{Callers, Company, Ended, Post, lead};
-use super::peers::{Peers, answer};
+use super::peers::{Peers, Unanswered, answer};
 use super::queue::Queue;
 use super::raft::{Beyond, Log, LogFailure, Standing};
 use super::service::Tries;
@@ -21,7 +22,7 @@ use super::streams::redirect;
 use crate::clock::Clock;
 use crate::desk::Desk;
 use crate::model::ids::NodeId;
-use crate::peer::{Conversation, Dialer};
+use crate::peer::{Conversation, Dialer, Refusal, Refusals};
 
 /// This node's place in a fleet.
 #[derive(Clone, Debug)]
@@ -51,6 +52,8 @@ pub struct Doors {
     pub raft: mpsc::Receiver<Conversation>,
     /// Nodes that an operator has asked.
     pub operator: mpsc::Receiver<Conversation>,
+    /// Counts who is not let in.
+    pub refusals: Arc<Refusals>,
 }
 
 /// Who leads, as this node knows it; clones share it.
@@ -90,6 +93,7 @@ pub(super) struct Controller {
     pub(super) membership: Membership,
     pub(super) leadership: Leadership,
     pub(super) callers: Callers,
+    pub(super) refusals: Arc<Refusals>,
     pub(super) raft: Arc<ArcSwapOption<Raft<LogTypes>>>,
 }
 
@@ -166,6 +170,7 @@ impl Controller {
             clock: self.clock,
             acknowledged: &self.acknowledged,
             company: Company::Fleet,
+            refusals: &self.refusals,
         };
         self.desk.set_leads(Some(log.term()));
         let ended = lead(post, &mut self.queue, &mut self.callers, &self.stop).await;
@@ -218,7 +223,9 @@ pub(super) async fn answer_controllers(
     mut callers: mpsc::Receiver<Conversation>,
     raft: Arc<ArcSwapOption<Raft<LogTypes>>>,
     known: BTreeSet<NodeId>,
+    refusals: Arc<Refusals>,
 ) {
+    let beginning = Beginning::default();
     while let Some(caller) = callers.recv().await {
         // A controller whose log is closed has nothing to say.
         let Some(raft) = raft.load_full() else { continue };
@@ -229,13 +236,20 @@ pub(super) async fn answer_controllers(
             seen.membership_config.membership().get_node(&u64::from(node.0.get())).is_some()
         };
         if !known.contains(&node) && !is_member(&raft) {
-            tracing::warn!(%node, "a node that is no controller sends messages of the control log");
+            refusals.note(Refusal::NotController, &format_args!("node {node}"));
             continue;
         }
+        let (beginning, refusals) = (beginning.clone(), Arc::clone(&refusals));
         tokio::spawn(async move {
-            if let Err(error) = answer(caller, Raft::clone(&raft)).await {
-                tracing::debug!(%node, %error, "a controller has hung up");
+            let Err(error) = answer(caller, Raft::clone(&raft), beginning).await else { return };
+            let refusal = match &error {
+                Unanswered::EmptyLog => Some(Refusal::EmptyLog),
+                Unanswered::Broken(error) => error.refusal(),
+            };
+            if let Some(refusal) = refusal {
+                refusals.note(refusal, &format_args!("node {node}"));
             }
+            tracing::debug!(%node, %error, "a controller is answered no more");
         });
     }
 }

@@ -8,14 +8,19 @@ use tempfile::TempDir;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
+use super::streams::{ToEdge, ToLeader, Urgency};
 use super::*;
 use crate::clock::Clock;
 use crate::desk::{ControlError, Desk, FleetDeed};
 use crate::model::edge::Contact;
 use crate::model::ids::{EventId, NodeId};
+use crate::model::ids::{Generation, NodeRun};
 use crate::model::ledger::{ChangeKind, Condition};
 use crate::model::policy::Fields;
-use crate::peer::{Dialer, Identity, Issued, Port, Reception, Refusals, issue_ca, issue_node};
+use crate::peer::{
+    Address, Conversation, Dialer, Identity, Issued, Port, Purpose, Reception, Refusal, Refusals, issue_ca,
+    issue_node,
+};
 
 fn node(id: u16) -> NodeId {
     NodeId(NonZeroU16::new(id).unwrap())
@@ -43,6 +48,8 @@ struct Running {
     desk: Arc<Desk>,
     control: RunningControl,
     port: JoinHandle<()>,
+    at: String,
+    refusals: Arc<Refusals>,
 }
 
 impl Fleet {
@@ -83,6 +90,7 @@ impl Fleet {
         let clock = Clock::start();
         let open = OpenControl::open(&self.dir.path().join(id.to_string()), node(id), clock).unwrap();
         let (me, identity) = (open.run(), self.identity(id));
+        let at = listener.local_addr().unwrap().to_string();
         let desk = Desk::new(me, clock);
         let (control, edges) = mpsc::channel(8);
         let (raft, controllers) = mpsc::channel(8);
@@ -94,11 +102,13 @@ impl Fleet {
             controllers: self.controllers.clone(),
             heartbeat: Duration::from_millis(100),
         };
-        let doors = Doors { control: edges, raft: controllers, operator: operators };
+        let refusals = Arc::new(Refusals::default());
+        let doors =
+            Doors { control: edges, raft: controllers, operator: operators, refusals: Arc::clone(&refusals) };
         let control = open.join(Arc::clone(&desk), membership, doors).unwrap();
-        let port = Port::new(listener, &identity, me, reception, Arc::new(Refusals::default())).unwrap();
+        let port = Port::new(listener, &identity, me, reception, Arc::clone(&refusals)).unwrap();
         let port = tokio::spawn(port.serve());
-        self.nodes.insert(id, Running { desk, control, port });
+        self.nodes.insert(id, Running { desk, control, port, at, refusals });
     }
 
     /// Ends a node at once, as far as others can tell.
@@ -118,6 +128,28 @@ impl Fleet {
             }
         };
         self.start(id, listener);
+    }
+
+    /// Starts a controller again whose disk is lost.
+    async fn restart_wiped(&mut self, id: u16) {
+        std::fs::remove_dir_all(self.dir.path().join(id.to_string())).unwrap();
+        self.restart(id).await;
+    }
+
+    /// Calls a node as another one that is not in this process.
+    async fn call(&self, to: u16, caller: u16, purpose: Purpose) -> Conversation {
+        let me = NodeRun { node: node(caller), generation: Generation(1) };
+        let at = Address { node: node(to), at: self.nodes[&to].at.clone() };
+        Dialer::new(self.identity(caller), me).dial(&at, purpose).await.unwrap()
+    }
+
+    fn refused(&self, id: u16, why: Refusal) -> u64 {
+        self.nodes[&id].refusals.count(why)
+    }
+
+    async fn until_refused(&self, id: u16, why: Refusal, times: u64) {
+        let what = format!("node {id} refuses for {} {times} times", why.as_str());
+        until(&what, async || self.refused(id, why) >= times).await;
     }
 
     fn desk(&self, id: u16) -> &Desk {
@@ -249,12 +281,11 @@ async fn a_controller_that_lost_its_disk_is_removed_and_added_anew() {
     let leader = fleet.leader(1).await.unwrap();
     let lost = (1..=3).find(|id| *id != leader).unwrap();
     fleet.stop(lost).await;
-    std::fs::remove_dir_all(fleet.dir.path().join(lost.to_string())).unwrap();
     let address = fleet.controllers[&node(lost)].clone();
     let add = FleetDeed::AddController { node: node(lost), address };
     assert!(matches!(fleet.deed(leader, add.clone()).await, Err(ControlError::Conflict(_))));
     fleet.deed(leader, FleetDeed::RemoveController { node: node(lost) }).await.unwrap();
-    fleet.restart(lost).await;
+    fleet.restart_wiped(lost).await;
     until("it is added", async || fleet.deed(leader, add.clone()).await.is_ok()).await;
     fleet.all_fresh().await;
     let seen = fleet.deed(leader, FleetDeed::Look).await.unwrap();
@@ -274,8 +305,99 @@ async fn a_second_process_with_the_number_of_a_node_is_refused() {
     fleet.start(2, TcpListener::bind("127.0.0.1:0").unwrap());
     fleet.all_fresh().await;
     until("the elder is let go", async || elder.desk.contact() == Contact::CutOff).await;
+    fleet.until_refused(1, Refusal::OldRun, 1).await;
     let known = fleet.deed(1, FleetDeed::Look).await.unwrap();
     let of_two = known["nodes"].as_array().unwrap().iter().filter(|run| run["node"] == 2).count();
     assert_eq!(of_two, 1, "{known}");
     assert_eq!(fleet.desk(2).contact(), Contact::Fresh);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_no_node_says_ends_that_conversation_and_nothing_else() {
+    let fleet = Fleet::new(3, 1).await;
+    fleet.found().await;
+    fleet.put(4, 10).await;
+    let leader = fleet.leader(4).await.unwrap();
+    let other = (1..=3).find(|id| *id != leader).unwrap();
+    let too_long = u32::MAX.to_be_bytes().to_vec();
+    let of_no_type = [&40_u32.to_be_bytes()[..], &[0xff; 40]].concat();
+    let mut so_far = 0;
+    // A node that was never seen, but where only controllers are heard.
+    for (caller, purpose) in [(9, Purpose::Control), (other, Purpose::Raft), (9, Purpose::Operator)] {
+        so_far += 1;
+        for (said, why) in [(&too_long, Refusal::TooLong), (&of_no_type, Refusal::Garbage)] {
+            let (mut saying, mut hearing) = fleet.call(leader, caller, purpose).await.split();
+            saying.say_bytes(said).await.unwrap();
+            fleet.until_refused(leader, why, so_far).await;
+            let hung_up = async { while hearing.hear::<ToEdge>().await.is_ok() {} };
+            tokio::time::timeout(Duration::from_secs(5), hung_up).await.expect("it goes on");
+            assert_eq!(fleet.refused(leader, why), so_far);
+        }
+    }
+    fleet.put(4, 20).await;
+    fleet.all_fresh().await;
+    assert_eq!(fleet.leader(4).await, Some(leader));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_report_for_another_run_than_the_streams_is_not_taken() {
+    let fleet = Fleet::new(1, 1).await;
+    fleet.found().await;
+    let mut conversation = fleet.call(1, 9, Purpose::Control).await;
+    let report = fleet.desk(2).report();
+    conversation.say(&ToLeader { report, urgency: Urgency::Now }).await.unwrap();
+    let answer: ToEdge = conversation.hear().await.unwrap();
+    assert!(matches!(answer, ToEdge::Refused(Refusal::WrongNode)), "{answer:?}");
+    assert_eq!(fleet.refused(1, Refusal::WrongNode), 1);
+    let known = fleet.deed(1, FleetDeed::Look).await.unwrap();
+    assert!(known["nodes"].as_array().unwrap().iter().all(|run| run["node"] != 9), "{known}");
+    fleet.put(2, 10).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_edge_has_no_say_in_the_control_log() {
+    let fleet = Fleet::new(1, 1).await;
+    fleet.found().await;
+    let mut conversation = fleet.call(1, 2, Purpose::Raft).await;
+    let answer = async { conversation.hear::<bool>().await };
+    tokio::time::timeout(Duration::from_secs(5), answer).await.expect("it is heard").unwrap_err();
+    assert_eq!(fleet.refused(1, Refusal::NotController), 1);
+    fleet.put(2, 10).await;
+}
+
+/// Three controllers, of which one loses its disk that alone knew, beside the leader, of the last change.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_voter_that_lost_its_disk_votes_for_nobody_who_knows_less_than_it_promised() {
+    let mut fleet = Fleet::new(3, 0).await;
+    fleet.found().await;
+    fleet.put(1, 10).await;
+    let leader = fleet.leader(1).await.unwrap();
+    let [lost, behind] = (1..=3).filter(|id| *id != leader).collect::<Vec<_>>().try_into().unwrap();
+    fleet.stop(behind).await;
+    fleet.put(leader, 20).await;
+    fleet.stop(lost).await;
+    fleet.stop(leader).await;
+
+    fleet.restart_wiped(lost).await;
+    fleet.restart(behind).await;
+    // So many elections have come to nothing.
+    fleet.until_refused(lost, Refusal::EmptyLog, 8).await;
+    for id in [lost, behind] {
+        assert!(!fleet.desk(id).control().unwrap().leads());
+        assert_eq!(fleet.desk(id).contact(), Contact::Unheard);
+    }
+
+    fleet.restart(leader).await;
+    fleet.all_fresh().await;
+    let known = |id| fleet.desk(id).event(&event()).map(|event| event.policy.capacity.get());
+    assert_eq!([lost, behind, leader].map(known), [Some(20); 3]);
+    // It serves visitors as any edge does, and still waits for its part.
+    let fleet_now = fleet.deed(leader, FleetDeed::Look).await.unwrap();
+    let of_lost = fleet_now["controllers"].as_array().unwrap().iter().find(|row| row["node"] == lost);
+    assert!(of_lost.is_some_and(|row| row["log_index"].is_null()), "{fleet_now}");
+    fleet.deed(leader, FleetDeed::RemoveController { node: node(lost) }).await.unwrap();
+    let add = FleetDeed::AddController { node: node(lost), address: fleet.controllers[&node(lost)].clone() };
+    until("it is added", async || fleet.deed(leader, add.clone()).await.is_ok()).await;
+    fleet.stop(behind).await;
+    fleet.put(lost, 30).await;
 }

@@ -1,5 +1,6 @@
 //! The loop that leads: takes this node's report, plans, commits, answers with a pulse.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
@@ -17,7 +18,7 @@ use crate::model::ids::{KeyId, LedgerEpoch, NodeRun};
 use crate::model::leader::Leader;
 use crate::model::ledger::{Command, KeyRecord, Registration, Step};
 use crate::model::time::{BootTime, FleetClock, FleetTime, TICK, as_millis};
-use crate::peer::{Conversation, Refusal};
+use crate::peer::{Conversation, Refusal, Refusals};
 
 /// Urgent reports are this far apart at least, so that a rush shares commits instead of wearing out the disk.
 const URGENT_GAP: Duration = Duration::from_millis(5);
@@ -76,6 +77,7 @@ pub(super) struct Post<'a> {
     pub(super) clock: Clock,
     pub(super) acknowledged: &'a Acknowledged,
     pub(super) company: Company,
+    pub(super) refusals: &'a Arc<Refusals>,
 }
 
 impl Post<'_> {
@@ -100,7 +102,7 @@ impl<'a> Lead<'a> {
         let (committed, founded, registered) = log
             .state()
             .read(|state| (state.now, state.epoch.is_some(), state.runs.contains_key(&desk.run())));
-        let mut streams = Streams::new();
+        let mut streams = Streams::new(Arc::clone(post.refusals));
         let reports = match post.company {
             Company::Alone => Vec::new(),
             Company::Fleet => first_reports(post, &mut streams, callers).await,

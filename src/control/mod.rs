@@ -1,6 +1,7 @@
 //! The control log: openraft over one redb file, and the loop that leads.
 
 mod acknowledged;
+mod beginning;
 mod council;
 mod describe;
 mod fleet;

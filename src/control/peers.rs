@@ -12,6 +12,7 @@ use openraft::{AnyError, BasicNode, Raft};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use super::beginning::{Beginning, has_begun};
 use super::raft::node_of;
 use super::storage::LogTypes;
 use crate::peer::{Address, Conversation, Dialer, PeerError, Purpose};
@@ -27,16 +28,36 @@ enum Question {
     Snapshot(InstallSnapshotRequest<LogTypes>),
     /// Whether the other has a log already.
     Founded,
+    /// That the fleet is being founded, or the other added: its part begins.
+    Begin,
 }
 
 type Appended = Result<AppendEntriesResponse<u64>, RaftError<u64>>;
 type Voted = Result<VoteResponse<u64>, RaftError<u64>>;
 type Installed = Result<InstallSnapshotResponse<u64>, RaftError<u64, InstallSnapshotError>>;
 
+/// Why a controller is answered no more.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Unanswered {
+    #[error(transparent)]
+    Broken(#[from] PeerError),
+    #[error("this controller has no log that could answer")]
+    EmptyLog,
+}
+
 /// Answers one controller's questions until it hangs up. Each answer has the type that its question asks for.
-pub(super) async fn answer(mut conversation: Conversation, raft: Raft<LogTypes>) -> Result<(), PeerError> {
+pub(super) async fn answer(
+    mut conversation: Conversation,
+    raft: Raft<LogTypes>,
+    beginning: Beginning,
+) -> Result<(), Unanswered> {
     loop {
-        match conversation.hear().await? {
+        let question: Question = conversation.hear().await?;
+        let of_raft = !matches!(question, Question::Founded | Question::Begin);
+        if of_raft && !beginning.admits(&raft).await {
+            return Err(Unanswered::EmptyLog);
+        }
+        match question {
             Question::Append(request) => {
                 let answer: Appended = raft.append_entries(request).await;
                 conversation.say(&answer).await?;
@@ -50,9 +71,10 @@ pub(super) async fn answer(mut conversation: Conversation, raft: Raft<LogTypes>)
                 conversation.say(&answer).await?;
             }
             Question::Founded => {
-                // A log that cannot tell is no empty one.
-                let founded = raft.is_initialized().await.unwrap_or(true);
-                conversation.say(&founded).await?;
+                conversation.say(&has_begun(&raft).await).await?;
+            }
+            Question::Begin => {
+                conversation.say(&beginning.tell(&raft).await).await?;
             }
         }
     }
@@ -65,6 +87,16 @@ pub(super) async fn answer(mut conversation: Conversation, raft: Raft<LogTypes>)
 pub(super) async fn is_founded(dialer: &Dialer, at: &Address) -> anyhow::Result<bool> {
     let mut conversation = dialer.dial(at, Purpose::Raft).await?;
     conversation.say(&Question::Founded).await?;
+    Ok(conversation.hear().await?)
+}
+
+/// Tells the controller at this address that its part begins; false if it has a log.
+///
+/// # Errors
+/// Why it cannot be told.
+pub(super) async fn tell_of_beginning(dialer: &Dialer, at: &Address) -> anyhow::Result<bool> {
+    let mut conversation = dialer.dial(at, Purpose::Raft).await?;
+    conversation.say(&Question::Begin).await?;
     Ok(conversation.hear().await?)
 }
 

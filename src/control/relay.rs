@@ -14,7 +14,7 @@ use super::fleet::{Leadership, Membership};
 use crate::desk::{Changed, ControlError, ControlPort, FleetDeed, Tried};
 use crate::model::ids::{EventId, KeyId, LogIndex, NodeId, TicketId};
 use crate::model::ledger::{ChangeKind, Condition};
-use crate::peer::{Address, Conversation, Dialer, PeerError, Purpose};
+use crate::peer::{Address, Conversation, Dialer, PeerError, Purpose, Refusals};
 
 /// How long a leader is looked for.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -151,13 +151,20 @@ async fn perform(log: &dyn ControlPort, asked: Asked) -> Result<Answered, Contro
 }
 
 /// Answers other nodes' operators, for as long as the node runs.
-pub(super) async fn answer_operators(mut callers: mpsc::Receiver<Conversation>, relay: Arc<Relay>) {
+pub(super) async fn answer_operators(
+    mut callers: mpsc::Receiver<Conversation>,
+    relay: Arc<Relay>,
+    refusals: Arc<Refusals>,
+) {
     while let Some(caller) = callers.recv().await {
-        let relay = Arc::clone(&relay);
+        let (relay, refusals) = (Arc::clone(&relay), Arc::clone(&refusals));
         tokio::spawn(async move {
             let node = caller.peer().node;
             if let Err(error) = answer(caller, &relay).await {
                 tracing::debug!(%node, %error, "an operator's question was not answered");
+                if let Some(refusal) = error.refusal() {
+                    refusals.note(refusal, &format_args!("node {node}"));
+                }
             }
         });
     }

@@ -138,7 +138,7 @@ fn join(
     let raft = Arc::new(ArcSwapOption::empty());
     let council = Council::new(Arc::clone(&raft), membership.clone());
     let Parts { queue, stop, state, acknowledged, log } = Parts::new(clock, Some(council));
-    let Doors { control, raft: controllers, operator } = doors;
+    let Doors { control, raft: controllers, operator, refusals } = doors;
     let leadership = Leadership::default();
     let local = membership.is_controller().then_some(log as Arc<dyn ControlPort>);
     let relay = Arc::new(Relay::new(local, leadership.clone(), membership.clone()));
@@ -164,11 +164,12 @@ fn join(
         membership,
         leadership,
         callers: control,
+        refusals: Arc::clone(&refusals),
         raft: Arc::clone(&raft),
     };
     on_a_thread(stop, async move {
-        let answering = tokio::spawn(answer_controllers(controllers, raft, known));
-        let relaying = tokio::spawn(answer_operators(operator, relay));
+        let answering = tokio::spawn(answer_controllers(controllers, raft, known, Arc::clone(&refusals)));
+        let relaying = tokio::spawn(answer_operators(operator, relay, refusals));
         controller.run(storage, reopen).await;
         answering.abort();
         relaying.abort();
@@ -234,6 +235,7 @@ impl Service {
         let mut term = Term(0);
         let mut tries = Tries::default();
         let (_nobody, mut callers) = mpsc::channel(1);
+        let refusals = Arc::default();
         loop {
             let opened = storage.take().map_or_else(&reopen, Ok);
             let log = match opened {
@@ -251,6 +253,7 @@ impl Service {
                         clock: self.clock,
                         acknowledged: &self.acknowledged,
                         company: Company::Alone,
+                        refusals: &refusals,
                     };
                     let ended = lead(post, &mut self.queue, &mut callers, &self.stop).await;
                     log.stop().await;

@@ -1,6 +1,7 @@
 //! The control streams at the leader: reports in, pulses out, one stream to an edge.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
@@ -8,7 +9,7 @@ use tokio::task::JoinHandle;
 
 use crate::model::exchange::{Pulse, Report};
 use crate::model::ids::{NodeId, NodeRun};
-use crate::peer::{Conversation, Hearing, Refusal, Saying};
+use crate::peer::{Conversation, Hearing, Refusal, Refusals, Saying};
 
 /// Reports that may wait for the leader; an edge that sends more waits with them.
 const MOST_REPORTS: usize = 256;
@@ -42,11 +43,15 @@ pub(super) enum ToEdge {
     Refused(Refusal),
 }
 
+/// What is heard of a run: a report, or why no more of it is listened to.
+type Heard = (NodeRun, Result<ToLeader, Refusal>);
+
 /// Every stream to this leader; they end with it.
 #[derive(Debug)]
 pub(super) struct Streams {
-    sender: mpsc::Sender<(NodeRun, ToLeader)>,
-    reports: mpsc::Receiver<(NodeRun, ToLeader)>,
+    sender: mpsc::Sender<Heard>,
+    reports: mpsc::Receiver<Heard>,
+    refusals: Arc<Refusals>,
     open: BTreeMap<NodeRun, Stream>,
 }
 
@@ -66,9 +71,9 @@ impl Drop for Stream {
 }
 
 impl Streams {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(refusals: Arc<Refusals>) -> Self {
         let (sender, reports) = mpsc::channel(MOST_REPORTS);
-        Self { sender, reports, open: BTreeMap::new() }
+        Self { sender, reports, refusals, open: BTreeMap::new() }
     }
 
     /// Takes a caller in; an older stream of the same run is over.
@@ -100,11 +105,15 @@ impl Streams {
         all
     }
 
-    fn take(&mut self, run: NodeRun, heard: ToLeader) -> Option<ToLeader> {
-        if heard.report.run != run {
-            self.refuse(run, Refusal::WrongNode);
-            return None;
-        }
+    fn take(&mut self, run: NodeRun, heard: Result<ToLeader, Refusal>) -> Option<ToLeader> {
+        let own = |heard: ToLeader| if heard.report.run == run { Ok(heard) } else { Err(Refusal::WrongNode) };
+        let heard = match heard.and_then(own) {
+            Ok(heard) => heard,
+            Err(why) => {
+                self.refuse(run, why);
+                return None;
+            }
+        };
         self.open.get_mut(&run)?.awaits_pulse = true;
         Some(heard)
     }
@@ -125,9 +134,10 @@ impl Streams {
         }
     }
 
-    /// Ends the stream of a run and says why.
+    /// Ends the stream of a run, says why, and counts it.
     pub(super) fn refuse(&mut self, run: NodeRun, why: Refusal) {
         if let Some(stream) = self.open.remove(&run) {
+            self.refusals.note(why, &format_args!("node {}", run.node));
             let _ = stream.pulses.try_send(ToEdge::Refused(why));
         }
     }
@@ -146,15 +156,18 @@ async fn say_all(mut saying: Saying, mut to_say: mpsc::Receiver<ToEdge>) {
     }
 }
 
-async fn hear_all(mut hearing: Hearing, run: NodeRun, reports: mpsc::Sender<(NodeRun, ToLeader)>) {
+async fn hear_all(mut hearing: Hearing, run: NodeRun, reports: mpsc::Sender<Heard>) {
     loop {
         match hearing.hear().await {
             Ok(heard) => {
-                if reports.send((run, heard)).await.is_err() {
+                if reports.send((run, Ok(heard))).await.is_err() {
                     return;
                 }
             }
             Err(error) => {
+                if let Some(refusal) = error.refusal() {
+                    let _ = reports.send((run, Err(refusal))).await;
+                }
                 tracing::debug!(node = %run.node, %error, "a control stream has ended");
                 return;
             }

@@ -6,6 +6,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadHalf, WriteHalf};
 
+use super::refusals::Refusal;
 use crate::model::ids::NodeRun;
 
 /// No frame is longer, in bytes: the live set of the largest event takes some 30 MB.
@@ -31,6 +32,18 @@ pub enum PeerError {
     /// A message that does not fit a frame.
     #[error("a message cannot be written ({0})")]
     Unwritable(postcard::Error),
+}
+
+impl PeerError {
+    /// What the peer is refused for, if it has said what no node says; a connection that is lost is nobody's fault.
+    #[must_use]
+    pub fn refusal(&self) -> Option<Refusal> {
+        match self {
+            Self::TooLong(_) => Some(Refusal::TooLong),
+            Self::Garbled(_) => Some(Refusal::Garbage),
+            Self::Lost(_) | Self::Unwritable(_) => None,
+        }
+    }
 }
 
 /// A stream of bytes in both directions.
@@ -126,6 +139,13 @@ impl Saying {
         self.0.write_all(&frame).await?;
         self.0.flush().await?;
         Ok(())
+    }
+
+    /// Says bytes that need not be a message.
+    #[cfg(test)]
+    pub(crate) async fn say_bytes(&mut self, bytes: &[u8]) -> Result<(), PeerError> {
+        self.0.write_all(bytes).await?;
+        Ok(self.0.flush().await?)
     }
 }
 

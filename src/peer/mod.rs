@@ -18,3 +18,6 @@ pub use identity::{Identity, IdentityError};
 pub use issue::{IssueError, Issued, issue_ca, issue_node, node_name};
 pub use port::{Port, Reception};
 pub use refusals::{Refusal, Refusals};
+
+#[cfg(test)]
+mod tests;

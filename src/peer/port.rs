@@ -1,13 +1,15 @@
 //! Being called by other nodes.
 
+use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::io;
-use std::net::SocketAddr;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::mpsc;
+use tokio::task::AbortHandle;
 use tokio_rustls::TlsAcceptor;
 
 use super::conversation::{Conversation, LONGEST_HELLO, halves};
@@ -19,7 +21,7 @@ use crate::model::ids::NodeRun;
 /// How long whoever calls may take to say who it is.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Callers who have not said who they are; more are not answered until some have.
+/// Callers who have not said who they are; for each one more the oldest is dropped.
 const MOST_UNKNOWN: usize = 256;
 
 /// How long to wait after the system gave no connection.
@@ -89,9 +91,8 @@ impl Port {
 
     /// Lets callers in, for ever.
     pub async fn serve(self) {
-        let unknown = Arc::new(Semaphore::new(MOST_UNKNOWN));
+        let mut unknown = Unknown::default();
         loop {
-            let Ok(turn) = Arc::clone(&unknown).acquire_owned().await else { return };
             let (stream, from) = match self.listener.accept().await {
                 Ok(caller) => caller,
                 Err(error) => {
@@ -100,26 +101,65 @@ impl Port {
                     continue;
                 }
             };
+            let from = from.ip();
+            if let Some(dropped) = unknown.make_room() {
+                self.host.refuse(Refusal::Crowded, dropped);
+            }
             let host = Arc::clone(&self.host);
-            tokio::spawn(async move {
-                let answered = tokio::time::timeout(PATIENCE, host.answer(stream)).await;
-                if let Err(refusal) = answered.unwrap_or(Err(Refusal::Garbage)) {
-                    host.refuse(refusal, from);
+            let greeting = tokio::spawn(async move {
+                let greeted = tokio::time::timeout(PATIENCE, host.greet(stream)).await;
+                match greeted.unwrap_or(Err(Refusal::Silent)) {
+                    // Whoever is known no longer stands in the crowd, however long the door takes to open.
+                    Ok((door, caller)) => drop(tokio::spawn(async move {
+                        let _ = tokio::time::timeout(PATIENCE, door.send(caller)).await;
+                    })),
+                    Err(refusal) => host.refuse(refusal, from),
                 }
-                drop(turn);
             });
+            unknown.0.push_back((from, greeting.abort_handle()));
         }
     }
 }
 
+/// Callers who have not said who they are, the oldest first.
+#[derive(Debug, Default)]
+struct Unknown(VecDeque<(IpAddr, AbortHandle)>);
+
+impl Unknown {
+    /// Makes room for one more; whose caller was dropped for it. It is the oldest of the address that has most of them,
+    /// so that no address that floods the port keeps nodes at others out, and a node that says who it is in time gets
+    /// in even from the same one.
+    fn make_room(&mut self) -> Option<IpAddr> {
+        if self.0.len() < MOST_UNKNOWN {
+            return None;
+        }
+        self.0.retain(|(_, greeting)| !greeting.is_finished());
+        if self.0.len() < MOST_UNKNOWN {
+            return None;
+        }
+        let mut by_address: HashMap<IpAddr, usize> = HashMap::new();
+        self.0.iter().for_each(|(from, _)| *by_address.entry(*from).or_default() += 1);
+        let crowd =
+            by_address.into_iter().max_by_key(|(from, count)| (*count, *from)).map(|(from, _)| from)?;
+        let oldest = self.0.iter().position(|(from, _)| *from == crowd)?;
+        let (from, greeting) = self.0.remove(oldest)?;
+        greeting.abort();
+        Some(from)
+    }
+}
+
 impl Host {
-    async fn answer(&self, stream: TcpStream) -> Result<(), Refusal> {
+    /// Hears who calls and what for; to be led to this door.
+    async fn greet(&self, stream: TcpStream) -> Result<(mpsc::Sender<Conversation>, Conversation), Refusal> {
         let _ = stream.set_nodelay(true);
         let stream = self.tls.accept(stream).await.map_err(|_| Refusal::Certificate)?;
         let certificate = stream.get_ref().1.peer_certificates().and_then(<[_]>::first).cloned();
         let certificate = certificate.ok_or(Refusal::Certificate)?;
         let (mut saying, mut hearing) = halves(Box::new(stream));
-        let hello: Hello = hearing.hear_at_most(LONGEST_HELLO).await.map_err(|_| Refusal::Garbage)?;
+        let hello: Hello = hearing
+            .hear_at_most(LONGEST_HELLO)
+            .await
+            .map_err(|error| error.refusal().unwrap_or(Refusal::Garbage))?;
         let door = self.reception.door(hello.purpose);
         let refusal = if !hello.is_understood() {
             Some(Refusal::Version)
@@ -135,14 +175,13 @@ impl Host {
         let welcome: Welcome = refusal.map_or(Ok(self.me), Err);
         // Whoever is gone before the answer needs none.
         let _ = saying.say(&welcome).await;
-        if let Some(refusal) = refusal {
-            return Err(refusal);
+        match refusal {
+            Some(refusal) => Err(refusal),
+            None => Ok((door.clone(), Conversation::new(hello.run, saying, hearing))),
         }
-        let _ = door.send(Conversation::new(hello.run, saying, hearing)).await;
-        Ok(())
     }
 
-    fn refuse(&self, refusal: Refusal, from: SocketAddr) {
-        self.refusals.note(refusal, &from.ip());
+    fn refuse(&self, refusal: Refusal, from: IpAddr) {
+        self.refusals.note(refusal, &format_args!("a caller at {from}"));
     }
 }

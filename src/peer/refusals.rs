@@ -22,11 +22,21 @@ pub enum Refusal {
     NotServed,
     /// A newer run of the same node has been here.
     OldRun,
+    /// A caller who does not say who it is.
+    Silent,
+    /// Dropped to make room: too many callers had not said who they are.
+    Crowded,
+    /// A message that is longer than any may be.
+    TooLong,
+    /// Messages of the control log from a node that has no part in it.
+    NotController,
+    /// Messages of the control log to a controller that has none, and was not told that one begins.
+    EmptyLog,
 }
 
 impl Refusal {
     /// All of them.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 12] = [
         Self::Certificate,
         Self::Garbage,
         Self::Version,
@@ -34,6 +44,11 @@ impl Refusal {
         Self::SameNode,
         Self::NotServed,
         Self::OldRun,
+        Self::Silent,
+        Self::Crowded,
+        Self::TooLong,
+        Self::NotController,
+        Self::EmptyLog,
     ];
 
     /// The word for it in metrics.
@@ -47,6 +62,11 @@ impl Refusal {
             Self::SameNode => "same_node",
             Self::NotServed => "not_served",
             Self::OldRun => "old_run",
+            Self::Silent => "silent",
+            Self::Crowded => "crowded",
+            Self::TooLong => "too_long",
+            Self::NotController => "not_controller",
+            Self::EmptyLog => "empty_log",
         }
     }
 }
@@ -65,6 +85,19 @@ impl fmt::Display for Refusal {
             Self::OldRun => {
                 "a newer run of that node has been here: two processes have the same `node.id`, or its clock was set back"
             }
+            Self::Silent => "it does not say who it is",
+            Self::Crowded => {
+                "too many callers do not say who they are: let only nodes of the fleet reach `cluster.listen`"
+            }
+            Self::TooLong => "it sends a message that is longer than any may be",
+            Self::NotController => {
+                "it is no controller, and sends messages of the control log: do all nodes have the same \
+                 `cluster.controllers`?"
+            }
+            Self::EmptyLog => {
+                "it takes this node for a controller that has votes and entries to remember, but the control log here \
+                 is empty; if the disk was lost, `anteroom cluster remove` and then `add` this node"
+            }
         })
     }
 }
@@ -74,12 +107,12 @@ impl fmt::Display for Refusal {
 pub struct Refusals([AtomicU64; Refusal::ALL.len()]);
 
 impl Refusals {
-    /// Counts one, and says so in the log ever more rarely.
+    /// Counts one, and says so in the log ever more rarely. `from` begins the sentence.
     pub fn note(&self, refusal: Refusal, from: &dyn fmt::Display) {
         let Some(count) = self.0.get(refusal as usize) else { return };
         let so_far = count.fetch_add(1, Ordering::Relaxed) + 1;
         if so_far.is_power_of_two() {
-            tracing::warn!(reason = refusal.as_str(), so_far, "a node at {from} was refused: {refusal}");
+            tracing::warn!(reason = refusal.as_str(), so_far, "{from} was refused: {refusal}");
         }
     }
 

@@ -132,7 +132,7 @@ async fn a_node_that_starts_takes_no_changes_yet() {
 async fn probes_tell_starting_from_cut_off_from_draining() {
     let lifecycle = Arc::new(Lifecycle::default());
     let (desk, refusals) = (desk(), Arc::new(Refusals::default()));
-    refusals.note(Refusal::SameNode, &"10.0.0.2");
+    refusals.note(Refusal::SameNode, &"a caller at 10.0.0.2");
     let probes = Probes {
         desk: Arc::clone(&desk),
         metrics: Metrics::new().unwrap(),
