@@ -7,11 +7,10 @@ use axum::extract::rejection::BytesRejection;
 use axum::extract::{Path, State};
 use axum::response::Response;
 use http::StatusCode;
-use serde::Deserialize;
 
 use super::Admin;
 use super::problem::Problem;
-use super::wire::{Run, answer, body};
+use super::wire::{Run, answer, only_field};
 use crate::config::ServerAddress;
 use crate::desk::FleetDeed;
 use crate::model::ids::NodeId;
@@ -25,12 +24,6 @@ pub(super) async fn found(State(admin): State<Admin>, run: Run) -> Result<Respon
     change(&admin, run, FleetDeed::Found).await
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Controller {
-    address: String,
-}
-
 pub(super) async fn add(
     State(admin): State<Admin>,
     Path(node): Path<String>,
@@ -38,7 +31,11 @@ pub(super) async fn add(
     bytes: Result<Bytes, BytesRejection>,
 ) -> Result<Response, Problem> {
     let node = node_id(&node)?;
-    let Controller { address } = body(bytes)?;
+    let stated = only_field(bytes, "address")?;
+    let Some(address) = stated.as_str().map(str::to_owned) else {
+        let problem = format!("{stated} is not a text");
+        return Err(Problem::faults(vec![Fault { path: "address".to_owned(), problem }]));
+    };
     if let Err(problem) = address.parse::<ServerAddress>() {
         let problem = format!("\"{address}\" is no server: {problem}");
         return Err(Problem::faults(vec![Fault { path: "address".to_owned(), problem }]));

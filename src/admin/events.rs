@@ -5,11 +5,11 @@ use axum::extract::rejection::BytesRejection;
 use axum::extract::{Path, State};
 use axum::response::Response;
 use http::StatusCode;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::Admin;
 use super::problem::Problem;
-use super::wire::{self, Run, Terms, answer, body, event_id};
+use super::wire::{self, Run, Terms, answer, event_id, object};
 use crate::model::ids::EventId;
 use crate::model::ledger::ChangeKind;
 use crate::model::policy::{Fields, Policy};
@@ -56,7 +56,7 @@ pub(super) async fn delete(
 
 /// The fields of a body, which may name its event once more.
 fn fields(event: &EventId, bytes: Result<Bytes, BytesRejection>) -> Result<Fields, Problem> {
-    let mut map: Map<String, Value> = body(bytes)?;
+    let mut map = object(bytes)?;
     if map.get("id").is_some_and(|id| id == event.as_str()) {
         map.remove("id");
     }

@@ -67,6 +67,7 @@ impl From<ControlError> for Problem {
     fn from(error: ControlError) -> Self {
         let detail = error.to_string();
         match error {
+            ControlError::NoSuchTicket => Self::new(StatusCode::NOT_FOUND, "no_such_ticket", detail),
             ControlError::NoSuchEvent => Self::new(StatusCode::NOT_FOUND, "no_such_event", detail),
             ControlError::VersionMismatch { current } => {
                 let problem = Self::new(StatusCode::PRECONDITION_FAILED, "version_mismatch", detail);

@@ -4,13 +4,12 @@ use axum::body::Bytes;
 use axum::extract::rejection::BytesRejection;
 use axum::extract::{Path, State};
 use axum::response::Response;
-use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::Admin;
 use super::events::{change, stated_fields, version_of};
 use super::problem::Problem;
-use super::wire::{Terms, body, event_id};
+use super::wire::{Terms, event_id, only_field};
 use crate::model::ledger::{ChangeKind, Condition};
 use crate::model::policy::{Fault, Fields, Policy};
 use crate::model::time::FleetTime;
@@ -77,40 +76,23 @@ pub(super) async fn reset(call: Call) -> Result<Response, Problem> {
     do_to_event(call, ChangeKind::Reset).await
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Admit {
-    count: u32,
-}
-
 pub(super) async fn admit((state, path, terms, bytes): CallWithBody) -> Result<Response, Problem> {
-    let Admit { count } = body(bytes)?;
-    if !(1..=1_000_000).contains(&count) {
-        let problem = format!("{count} is not a whole number from 1 to 1000000");
+    let stated = only_field(bytes, "count")?;
+    let count = stated.as_u64().and_then(|count| u32::try_from(count).ok());
+    let Some(count) = count.filter(|count| (1..=1_000_000).contains(count)) else {
+        let problem = format!("{stated} is not a whole number from 1 to 1000000");
         return Err(Problem::faults(vec![Fault { path: "count".to_owned(), problem }]));
-    }
+    };
     do_to_event((state, path, terms), ChangeKind::Admit(count)).await
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Inventory {
-    inventory: Value,
-}
-
 pub(super) async fn inventory((state, path, terms, bytes): CallWithBody) -> Result<Response, Problem> {
-    let Inventory { inventory } = body(bytes)?;
+    let inventory = only_field(bytes, "inventory")?;
     set((state, path, terms), json!({ "inventory": inventory })).await
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Message {
-    message: Value,
-}
-
 pub(super) async fn message((state, path, terms, bytes): CallWithBody) -> Result<Response, Problem> {
-    let Message { message } = body(bytes)?;
+    let message = only_field(bytes, "message")?;
     set((state, path, terms), json!({ "message": message })).await
 }
 

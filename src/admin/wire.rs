@@ -9,14 +9,14 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderValue, StatusCode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::json;
+use serde_json::{Map, Value, json};
 
 use super::duplicates::WithoutDuplicates;
 use super::problem::Problem;
 use crate::desk::{Changed, Tried};
 use crate::model::ids::EventId;
 use crate::model::ledger::{ChangeOutcome, Condition};
-use crate::model::policy::Fields;
+use crate::model::policy::{Fault, Fields};
 
 /// The event that a path names.
 pub(super) fn event_id(text: &str) -> Result<EventId, Problem> {
@@ -89,6 +89,32 @@ fn condition(headers: &HeaderMap) -> Result<Condition, Problem> {
 /// The ETag of a version; 0 stands for an event that is gone.
 pub(super) fn etag(version: u64) -> Option<HeaderValue> {
     if version == 0 { None } else { HeaderValue::try_from(format!("\"{version}\"")).ok() }
+}
+
+/// The fields of a JSON body.
+pub(super) fn object(bytes: Result<Bytes, BytesRejection>) -> Result<Map<String, Value>, Problem> {
+    match body(bytes)? {
+        Value::Object(map) => Ok(map),
+        _ => {
+            let problem = "the body is no JSON object of fields and values".to_owned();
+            Err(Problem::faults(vec![Fault { path: String::new(), problem }]))
+        }
+    }
+}
+
+/// The only field of a JSON body, which may be `null`.
+pub(super) fn only_field(bytes: Result<Bytes, BytesRejection>, name: &str) -> Result<Value, Problem> {
+    let mut map = object(bytes)?;
+    let value = map.remove(name);
+    let fault = |path: &str, problem: String| Fault { path: path.to_owned(), problem };
+    let mut faults: Vec<_> =
+        map.keys().map(|key| fault(key, format!("unknown key; known is {name}"))).collect();
+    match value {
+        Some(value) if faults.is_empty() => return Ok(value),
+        Some(_) => {}
+        None => faults.push(fault(name, "is missing".to_owned())),
+    }
+    Err(Problem::faults(faults))
 }
 
 /// A JSON body.

@@ -190,6 +190,7 @@ fn tried(
 fn refusal(error: ChangeError) -> ControlError {
     match error {
         ChangeError::NoSuchEvent => ControlError::NoSuchEvent,
+        ChangeError::NoSuchTicket => ControlError::NoSuchTicket,
         ChangeError::VersionMismatch(current) => ControlError::VersionMismatch { current },
         ChangeError::Missing => ControlError::Missing,
         ChangeError::Exists(current) => ControlError::Exists { current },

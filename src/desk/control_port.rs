@@ -180,4 +180,7 @@ pub enum ControlError {
     /// No answer in time: the change may or may not take effect.
     #[error("no answer from the control log in time; read it again to see whether the change took effect")]
     Unknown,
+    /// The event has no such ticket.
+    #[error("this event has no ticket of this reference; it is another event's, or none was made yet")]
+    NoSuchTicket,
 }

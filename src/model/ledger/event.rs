@@ -140,6 +140,9 @@ impl Event {
             ChangeKind::EndPass(id) => {
                 let policy = Arc::clone(&self.policy);
                 let revoke = Revoke { id: *id, why: RevokeReason::Ended };
+                if !self.pool.live().would_end(&revoke) {
+                    return Ok(self.applied(ChangeOutcome::Unchanged));
+                }
                 self.pool.revoke(Entry { index, now, policy: &policy }, revoke, changes);
                 Ok(self.applied(ChangeOutcome::Updated))
             }

@@ -109,6 +109,12 @@ impl LiveSet {
         self.left.contains(id)
     }
 
+    /// Whether anything has become of the id.
+    #[must_use]
+    pub fn knows(&self, id: TicketId) -> bool {
+        self.pass(id).is_some() || self.is_consumed(id) || self.is_unclaimed_once(id)
+    }
+
     /// Whether revoking would end anything: not what is over, and not for want of use what is in use.
     #[must_use]
     pub fn would_end(&self, revoke: &Revoke) -> bool {

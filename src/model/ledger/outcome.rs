@@ -82,4 +82,6 @@ pub enum ChangeError {
     Conflict(String),
     /// The fields are at fault.
     Faults(Vec<Fault>),
+    /// The event cannot have a ticket of this id.
+    NoSuchTicket,
 }

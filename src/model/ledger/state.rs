@@ -11,7 +11,7 @@ use super::keys::Keys;
 use super::live::LiveChange;
 use super::outcome::{ChangeApplied, ChangeError, ChangeOutcome, Outcome, Registration, Step};
 use super::remains::Remains;
-use crate::model::ids::{EventId, LedgerEpoch, LineId, LogIndex, NodeRun, PoolId};
+use crate::model::ids::{EventId, LedgerEpoch, LineId, LogIndex, NodeRun, PoolId, TicketId};
 use crate::model::policy::{Fields, Policy};
 use crate::model::presence::{Missing, forgiven, merge_span, tickets_horizon};
 use crate::model::time::FleetTime;
@@ -210,8 +210,26 @@ impl State {
             }
             (Condition::Absent, Some(current)) => Err(ChangeError::Exists(current)),
             (Condition::Version(_) | Condition::Exists, None) if makes => Err(ChangeError::Missing),
+            (_, Some(_)) => match change.kind {
+                ChangeKind::EndPass(id) if self.is_foreign(&change.event, id) => {
+                    Err(ChangeError::NoSuchTicket)
+                }
+                _ => Ok(()),
+            },
             _ => Ok(()),
         }
+    }
+
+    /// Whether an id is surely no ticket of an event: another event knows it, or its node has yet to come to that run.
+    /// Of who waits the log knows nothing, so an id that nobody knows may be a ticket.
+    fn is_foreign(&self, event: &EventId, id: TicketId) -> bool {
+        let known_to = |event: &Event| event.pool.live().knows(id);
+        if self.events.get(event).is_some_and(known_to) {
+            return false;
+        }
+        let newest =
+            self.runs.keys().filter(|run| run.node.0.get() == id.node).map(|run| run.generation.0).max();
+        newest.is_some_and(|newest| newest < id.generation) || self.events.values().any(known_to)
     }
 
     fn create(&mut self, index: LogIndex, change: &Change) -> Result<ChangeApplied, ChangeError> {

@@ -141,6 +141,33 @@ fn ending_a_pass_ends_it_and_consumes_its_ticket() {
 }
 
 #[test]
+fn a_pass_is_ended_once_and_only_by_the_event_that_it_belongs_to() {
+    let mut ledger = Ledger::small();
+    let block = ledger.block(1);
+    ledger.mint(block, 1, id(1));
+    let other: EventId = "other".parse().unwrap();
+    let made = fields(serde_json::json!({ "capacity": 1, "max_admit_per_sec": 1 }));
+    let change = |event: &EventId, kind| Change {
+        now: FleetTime(START),
+        event: event.clone(),
+        condition: Condition::Always,
+        entropy: [1; 32],
+        kind,
+    };
+    ledger.apply(&Command::Change(change(&other, ChangeKind::Put(made))));
+    let end = |state: &State, of: &EventId, id| {
+        state.try_change(&change(of, ChangeKind::EndPass(id))).map(|(applied, _)| applied.outcome)
+    };
+    let later = TicketId::of_run(run(1, 2), 1);
+    assert_eq!(end(&ledger.state, &other, id(1)), Err(ChangeError::NoSuchTicket));
+    assert_eq!(end(&ledger.state, &event(), later), Err(ChangeError::NoSuchTicket), "a run yet to come");
+    assert_eq!(end(&ledger.state, &event(), id(7)), Ok(ChangeOutcome::Updated), "it may be waiting");
+    ledger.change(ChangeKind::EndPass(id(1))).unwrap();
+    assert_eq!(end(&ledger.state, &event(), id(1)), Ok(ChangeOutcome::Unchanged));
+    assert_eq!(end(&ledger.state, &other, id(1)), Err(ChangeError::NoSuchTicket));
+}
+
+#[test]
 fn an_event_that_comes_back_goes_on_counting_from_what_was_left() {
     let mut ledger = Ledger::small();
     let block = ledger.block(3);
