@@ -37,7 +37,12 @@ impl Net {
     /// A network of so many nodes, numbered from 1; `None`: there are no namespaces to be had here.
     pub(crate) fn new(number: u8, nodes: u8) -> Option<Self> {
         let net = Self { name: format!("wr{}n{number}", std::process::id() % 10_000), number, nodes };
-        run(&format!("ip netns add {}", net.space(0))).inspect_err(|error| println!("{error}")).ok()?;
+        let space = net.space(0);
+        let probe = || {
+            run(&format!("ip netns add {space}"))?;
+            run(&format!("ip netns exec {space} nft list ruleset"))
+        };
+        probe().inspect_err(|error| println!("{error}")).ok()?;
         net.make().unwrap();
         Some(net)
     }
