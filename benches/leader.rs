@@ -68,7 +68,7 @@ fn ticks(criterion: &mut Criterion) {
     for node in 0..3 {
         state.apply(LogIndex(2 + u64::from(node)), &Command::Register { run: run(node), now });
     }
-    let mut leader = Leader::begin(Term(1), &state, now, BootTime(0));
+    let mut leader = Leader::begin(Term(1), &state, Generation(1), BootTime(0));
     for node in 0..3 {
         let counts = (0..BUCKETS).map(|bucket| count(bucket, 640)).collect();
         leader.take(report(&event, run(node), 1, counts), BootTime(3_000));

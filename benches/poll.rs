@@ -53,7 +53,7 @@ impl House {
         ];
         state.apply(LogIndex(1), &Command::Batch(founding));
         let key = state.keys.records().first()?.clone();
-        let leader = Leader::begin(Term(1), &state, now, clock.boot());
+        let leader = Leader::begin(Term(1), &state, run.generation, clock.boot());
         let mut house = Self { state, leader, desk: Desk::new(run, clock), clock, event, key };
         (0..3).for_each(|_| house.round());
         Some(house)

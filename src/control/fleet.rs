@@ -14,7 +14,7 @@ use super::follow::{Edge, Search, follow};
 use super::lead::{Callers, Company, Ended, Post, lead};
 use super::peers::{Peers, Unanswered, answer};
 use super::queue::Queue;
-use super::raft::{Beyond, Log, LogFailure, Standing};
+use super::raft::{Log, LogFailure, Standing};
 use super::service::Tries;
 use super::stop::Stop;
 use super::storage::{LogTypes, OpenError, SharedState, Storage};
@@ -128,7 +128,7 @@ impl Controller {
     async fn open(&self, storage: Storage) -> Result<Log, LogFailure> {
         let Membership { dialer, heartbeat, .. } = &self.membership;
         let network = Peers(dialer.clone());
-        let log = Log::open(storage, dialer.me().node, Beyond::Own, network, *heartbeat).await?;
+        let log = Log::open(storage, dialer.me().node, None, network, *heartbeat).await?;
         self.state.store(Arc::new(log.state().clone()));
         self.raft.store(Some(Arc::new(log.raft().clone())));
         Ok(log)

@@ -246,10 +246,10 @@ async fn edges_hear_a_leader_that_was_restarted() {
     let mut fleet = Fleet::new(1, 1).await;
     fleet.found().await;
     let heard = async |fleet: &Fleet| fleet.desk(2).report().pulse_seen.unwrap();
-    let (term, _) = heard(&fleet).await;
+    let before = heard(&fleet).await;
     fleet.stop(1).await;
     fleet.restart(1).await;
-    until("a pulse of a newer term", async || heard(&fleet).await.0 > term).await;
+    until("a newer pulse", async || heard(&fleet).await > before).await;
     fleet.all_fresh().await;
 }
 

@@ -122,7 +122,8 @@ impl<'a> Lead<'a> {
                 return Ok(None);
             }
         }
-        let mut leader = log.state().read(|state| Leader::begin(log.term(), state, now, clock.boot()));
+        let mut leader =
+            log.state().read(|state| Leader::begin(log.term(), state, desk.run().generation, clock.boot()));
         reports.into_iter().for_each(|report| leader.take(report, clock.boot()));
         let wall_ahead = wall_ahead(&clock);
         Ok(Some(Self { post, fleet, leader, streams, wall_ahead }))

@@ -51,9 +51,9 @@ impl Queue {
 
     /// One entry of the log: the tick, if it changes anything, then everything that waits, in the order it came.
     ///
-    /// The tick goes first: it was planned on the state as it is, which a change before it could pull away.
+    /// What waits gets the time of the tick, which is the fleet's. The tick goes first: it was planned on the state as it is, which a change before it could pull away.
     pub(super) fn gather(&mut self, first: Option<Request>, tick: Tick) -> Option<Entry> {
-        let ticks = !tick.is_empty();
+        let (ticks, now) = (!tick.is_empty(), tick.now);
         let mut commands = Vec::new();
         let mut answers = Vec::new();
         if ticks {
@@ -61,7 +61,9 @@ impl Queue {
         }
         let waiting = std::iter::from_fn(|| self.0.try_recv().ok());
         for request in first.into_iter().chain(waiting) {
-            commands.push(request.command);
+            let mut command = request.command;
+            command.set_time(now);
+            commands.push(command);
             answers.push(request.answer);
         }
         let command = match commands.len() {
@@ -166,6 +168,20 @@ mod tests {
         }
         assert_eq!(registrations, [Registration::Accepted, Registration::Accepted, Registration::Outdated]);
         assert!(queue.gather(None, Tick::default()).is_none());
+    }
+
+    #[tokio::test]
+    async fn a_wrong_clock_of_whoever_asks_does_not_move_the_time_of_the_ledger() {
+        let (asking, mut queue) = queue();
+        let tomorrow = FleetTime(86_400_000);
+        let key = crate::control::lead::new_key(tomorrow);
+        let _asked = asking.ask(Command::RotateKey { now: tomorrow, key });
+        let now = FleetTime(7_000);
+        let (command, _) = queue.gather(None, Tick { now, ..Tick::default() }).unwrap().split();
+        let mut state = State::default();
+        state.apply(LogIndex(1), &command);
+        assert_eq!(state.now, now);
+        assert!(state.keys.records().iter().all(|key| key.made_at == now && key.signs_from <= now));
     }
 
     #[tokio::test]

@@ -58,26 +58,6 @@ pub(super) struct Log {
     heartbeat: Duration,
 }
 
-/// Which terms are over when a log is opened. Raft goes on with a term that the same node led before it was restarted;
-/// edges would take the pulses of the new run for old ones.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Beyond {
-    /// This one, and all before it.
-    Term(Term),
-    /// One that this node has led or wanted to lead.
-    Own,
-}
-
-impl Beyond {
-    /// The term of raft's that a vote is of, if that is over.
-    fn term_left_by(self, vote: &Vote<u64>, id: u64) -> Option<u64> {
-        match self {
-            Self::Term(after) => (term_of(vote) <= after).then_some(after.0 >> NODE_BITS),
-            Self::Own => (vote.leader_id.node_id == id).then_some(vote.leader_id.term),
-        }
-    }
-}
-
 /// What this controller is to the others at this moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Standing {
@@ -93,7 +73,7 @@ impl Log {
     ///
     /// The term is greater than `after`, so that nobody takes what is said in it for something older.
     pub(super) async fn start(storage: Storage, node: NodeId, after: Term) -> Result<Self, LogFailure> {
-        let log = Self::open(storage, node, Beyond::Term(after), NoPeers, HEARTBEAT).await?;
+        let log = Self::open(storage, node, Some(after), NoPeers, HEARTBEAT).await?;
         if !log.is_founded().await? {
             log.found(BTreeMap::from([(node, String::new())])).await?;
         }
@@ -105,16 +85,17 @@ impl Log {
     pub(super) async fn open(
         storage: Storage,
         node: NodeId,
-        beyond: Beyond,
+        after: Option<Term>,
         network: impl RaftNetworkFactory<LogTypes>,
         heartbeat: Duration,
     ) -> Result<Self, LogFailure> {
         let id = u64::from(node.0.get());
         let (mut entries, machine, state) = storage.split()?;
+        let outdated = |vote: Vote<u64>| after.filter(|after| term_of(&vote) <= *after);
         let stored = entries.read_vote().await.map_err(|error| storage.failure(error.to_string()))?;
-        if let Some(term) = stored.and_then(|vote| beyond.term_left_by(&vote, id)) {
-            // A voter may always move to a newer term; it then has to be elected anew.
-            let newer = Vote::new(term + 1, id);
+        if let Some(after) = stored.and_then(outdated) {
+            // A voter may always move to a newer term; it then has to elect itself anew.
+            let newer = Vote::new((after.0 >> NODE_BITS) + 1, id);
             entries.save_vote(&newer).await.map_err(|error| storage.failure(error.to_string()))?;
         }
         let beat = crate::model::time::as_millis(heartbeat);

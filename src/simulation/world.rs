@@ -113,7 +113,7 @@ impl World {
         let (term, boot_offset) = (Term(1), dice.between(0, 1_000_000));
         let boot = BootTime(START_MS + boot_offset);
         let seat = Seat {
-            leader: Leader::begin(term, &state, start, boot),
+            leader: Leader::begin(term, &state, Generation(1), boot),
             term,
             clock: FleetClock::begin(start, start, boot),
             boot_offset,
@@ -240,7 +240,7 @@ impl World {
         uppers.sort_unstable();
         let start = uppers.get(uppers.len().saturating_sub(1) / 2).copied().unwrap_or(self.state.now);
         let fresh = Seat {
-            leader: Leader::begin(term, &self.state, start, boot),
+            leader: Leader::begin(term, &self.state, Generation(1), boot),
             term,
             clock: FleetClock::begin(self.state.now, start, boot),
             boot_offset,

@@ -63,7 +63,7 @@ impl House {
             KeyRecord { id: KeyId(0), secret: [7; 32], made_at: now, signs_from: now, verifies_until: None };
         let found = Command::Found { epoch: LedgerEpoch(3), now, key };
         state.apply(LogIndex(1), &Command::Batch(vec![found, Command::Register { run: run(1), now }]));
-        let leader = Leader::begin(Term(1), &state, now, clock.boot());
+        let leader = Leader::begin(Term(1), &state, Generation(1), clock.boot());
         let desk = Desk::new(run(1), clock);
         let event = "tour".parse().unwrap();
         let mut house = Self { state, desk, event, leader, clock, hand, term: 1, leads: true, revoked: 0 };
@@ -81,7 +81,7 @@ impl House {
         self.term += 1;
         let generation = u32::try_from(self.term).unwrap();
         self.apply(&Command::Register { run: run(generation), now: self.now() });
-        self.leader = Leader::begin(Term(self.term), &self.state, self.now(), self.clock.boot());
+        self.leader = Leader::begin(Term(self.term), &self.state, Generation(1), self.clock.boot());
         self.desk = Desk::new(run(generation), self.clock);
         (0..3).for_each(|_| self.round());
     }

@@ -22,13 +22,19 @@ use std::time::Duration;
 use self::edges::{Edge, Edges, SILENCE};
 use self::event::{Address, EventLead, Scene};
 use super::exchange::{EdgeStage, KeySet, Pulse, Report};
-use super::ids::{EventId, LedgerEpoch, LogIndex, NodeRun, Term};
+use super::ids::{EventId, Generation, LedgerEpoch, LogIndex, NodeRun, Term};
 use super::ledger::{Outcome, Span, State, Step, Tick};
 use super::time::{BootTime, FleetTime};
 
-/// More pulses than a leader sends. Their numbers begin at its clock, so that they rise also when one process leads the
-/// same term twice, with a moment without a quorum in between.
+/// More pulses than a leader sends.
 const PULSES_PER_MS: u64 = 1000;
+
+/// From where on a leader numbers its pulses: by its run and its clock, so that they rise also when one node leads a term
+/// twice, after a restart or a moment without a quorum. Edges would take pulses of lower numbers for old ones. A second
+/// adds less than one to the generation's part, and generations of later runs are greater by every second between them.
+fn first_pulse(generation: Generation, boot: BootTime) -> u64 {
+    (u64::from(generation.0) << 32).saturating_add(boot.0.saturating_mul(PULSES_PER_MS))
+}
 
 /// The log is told at least this often that a run was heard.
 const HEARD_EVERY: Duration = Duration::from_secs(60);
@@ -52,9 +58,9 @@ pub struct Leader {
 }
 
 impl Leader {
-    /// The leader of a new term, over the ledger as it stands then.
+    /// The leader of a term, over the ledger as it stands then; `generation` is of the run that leads.
     #[must_use]
-    pub fn begin(term: Term, state: &State, _now: FleetTime, boot: BootTime) -> Self {
+    pub fn begin(term: Term, state: &State, generation: Generation, boot: BootTime) -> Self {
         let mut leader = Self {
             term,
             begun: boot,
@@ -62,7 +68,7 @@ impl Leader {
             lost: BTreeMap::new(),
             draining: Vec::new(),
             events: BTreeMap::new(),
-            pulses: boot.0.saturating_mul(PULSES_PER_MS),
+            pulses: first_pulse(generation, boot),
             seen: state.index,
             acknowledged: LogIndex(0),
             spans: Arc::new(state.spans.clone()),

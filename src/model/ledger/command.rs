@@ -43,6 +43,24 @@ pub enum Command {
     Batch(Vec<Command>),
 }
 
+impl Command {
+    /// Says when it is: whoever proposes a change knows only a clock of its own, which may be wrong, and time in the
+    /// ledger never goes back.
+    pub fn set_time(&mut self, time: FleetTime) {
+        match self {
+            Self::Found { .. } | Self::Register { .. } => {}
+            Self::Tick(tick) => tick.now = time,
+            Self::Change(change) => change.now = time,
+            Self::RotateKey { now, key } => {
+                *now = time;
+                key.made_at = time;
+                key.signs_from = time;
+            }
+            Self::Batch(commands) => commands.iter_mut().for_each(|command| command.set_time(time)),
+        }
+    }
+}
+
 /// A signing key as the log keeps it.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeyRecord {

@@ -116,7 +116,7 @@ impl Toy {
         let outcome = apply(&mut state, Command::Change(change));
         assert!(matches!(outcome.steps.as_slice(), [Step::Changed(Ok(_))]), "{outcome:?}");
         let boot = BootTime(1_000);
-        let leader = Leader::begin(Term(1), &state, FleetTime(START), boot);
+        let leader = Leader::begin(Term(1), &state, Generation(1), boot);
         let edges = runs.into_iter().map(Edge::new).collect();
         Self { state, leader, edges, boot, event, entries: 0, dice: Dice::new(seed), term: 1 }
     }
@@ -227,7 +227,7 @@ impl Toy {
         self.term += 1;
         let register = Command::Register { run: new, now: self.now() };
         self.state.apply(LogIndex(self.state.index.0 + 1), &register);
-        self.leader = Leader::begin(Term(self.term), &self.state, self.now(), self.boot);
+        self.leader = Leader::begin(Term(self.term), &self.state, Generation(1), self.boot);
         let mut edge = Edge::new(new);
         edge.full = false;
         edge.admitted = old.admitted;
