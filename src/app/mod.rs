@@ -3,6 +3,7 @@
 mod bind;
 mod certificates;
 mod ending;
+mod learning;
 mod logs;
 mod node;
 mod open_files;

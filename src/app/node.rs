@@ -16,22 +16,21 @@ use tokio::sync::Mutex;
 use super::bind::{self, BindError};
 use super::certificates::{self, Certificate, CertificateError};
 use super::ending::{Ending, Failure, LONGEST_FLIGHT};
+use super::learning::Learning;
 use super::open_files;
 use super::operator::Operator;
 use super::peering;
 use super::peering::Peering;
 use super::reload::Reloader;
 use super::signals::{Signal, Signals};
-use super::submit::submit;
 use crate::admin::{Admin, AdminToken, AdminTokenError, Probes};
 use crate::clock::Clock;
-use crate::config::{self, EventSettings, Faults, Settings};
+use crate::config::{self, Faults, Settings};
 use crate::control::{OpenControl, OpenError, RunningControl};
 use crate::desk::Desk;
 use crate::lifecycle::Lifecycle;
 use crate::metrics::Metrics;
-use crate::model::edge::Contact;
-use crate::model::policy::{Fault, Policy};
+use crate::model::policy::Fault;
 use crate::peer::IdentityError;
 use crate::proxy::{self, Gate, ProxySettings};
 
@@ -195,8 +194,8 @@ impl Node {
     /// When the node could not go on.
     pub fn run(self, signals: &Signals) -> anyhow::Result<()> {
         let ended = match self.prepare(signals)? {
-            Prepared::Ready => self.serve(signals),
             Prepared::Ended => Ok(()),
+            prepared => self.serve(signals, prepared),
         };
         self.control.stop();
         self.operator.stop();
@@ -204,77 +203,24 @@ impl Node {
         ended
     }
 
-    /// Waits for the first pulse and submits the events of the file: before that no request could be matched, and none
-    /// may slip through.
+    /// Waits until it is known which events there are.
     fn prepare(&self, signals: &Signals) -> io::Result<Prepared> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let learning = self.learning();
         runtime.block_on(async {
             tokio::select! {
-                () = self.learn_events() => Ok(Prepared::Ready),
+                () = learning.hear_leader() => Ok(Prepared::Ready),
+                () = learning.make_do() => Ok(Prepared::Alone),
                 () = ended(signals) => Ok(Prepared::Ended),
             }
         })
     }
 
-    async fn learn_events(&self) {
-        let settings = self.reloader.settings.load_full();
-        let mut pulses = self.desk.pulses();
-        let mut told = Vec::new();
-        loop {
-            while self.desk.contact() != Contact::Fresh {
-                let _ = pulses.changed().await;
-            }
-            let Ok(control) = self.desk.control() else { continue };
-            let submitted = submit(&control, settings.node.id, &settings.events).await;
-            let known = |id| self.desk.event(id).is_some();
-            if submitted.refused.is_empty() {
-                self.reloader.succeeded();
-            } else {
-                self.reloader.metrics.configuration_refused();
-            }
-            let refusals: Vec<_> = submitted.refused.values().map(ToString::to_string).collect();
-            let waits = !settings.events.iter().all(|event| {
-                !submitted.refused.contains_key(&event.id)
-                    || known(&event.id)
-                    || self.is_guarded(&event.policy)
-            });
-            if told.is_empty() || told != refusals {
-                submitted.tell();
-                if waits {
-                    tracing::error!("nobody is served until every event of the file is in effect");
-                }
-                told = refusals;
-            }
-            if !waits {
-                while !submitted.taken.keys().all(known) {
-                    let _ = pulses.changed().await;
-                }
-                self.warn_of_live_events(&settings);
-                return;
-            }
-            tokio::time::sleep(RETRY).await;
-        }
+    fn learning(&self) -> Learning {
+        Learning { desk: Arc::clone(&self.desk), reloader: Arc::clone(&self.reloader) }
     }
 
-    /// Warns of events that are not as the file has them, for which its own warnings do not hold.
-    fn warn_of_live_events(&self, settings: &Settings) {
-        for id in self.desk.events() {
-            let Some(event) = self.desk.event(&id) else { continue };
-            let is_of_file = |stated: &EventSettings| stated.id == id && stated.policy == *event.policy;
-            if !settings.events.iter().any(is_of_file) {
-                let warnings = settings.warnings_of(&id, &event.policy);
-                warnings.iter().for_each(|warning| tracing::warn!("event {id}: {warning}"));
-            }
-        }
-    }
-
-    /// Whether other events guard all that a policy would guard: without it nothing is open that should not be.
-    fn is_guarded(&self, policy: &Policy) -> bool {
-        let routes = self.desk.routes();
-        policy.routes.iter().all(|route| routes.has(route))
-    }
-
-    fn serve(&self, signals: &Signals) -> anyhow::Result<()> {
+    fn serve(&self, signals: &Signals, prepared: Prepared) -> anyhow::Result<()> {
         let settings = self.reloader.settings.load_full();
         let failure = Arc::new(Failure::default());
         let conf = ServerConf {
@@ -300,6 +246,9 @@ impl Node {
         }
         server.add_service(visitors);
         server.add_service(background_service("origins", Tending(self.gate.clone())));
+        if prepared == Prepared::Alone {
+            server.add_service(background_service("events", self.learning()));
+        }
         let opening = Opening {
             listeners: self.listeners.clone(),
             lifecycle: Arc::clone(&self.lifecycle),
@@ -326,11 +275,14 @@ impl Node {
     }
 }
 
-/// How long to wait before events are submitted again.
-const RETRY: std::time::Duration = std::time::Duration::from_secs(1);
-
+/// What a start has come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Prepared {
+    /// The leader was heard.
     Ready,
+    /// It was not, and what was kept has to do.
+    Alone,
+    /// A signal has ended the node.
     Ended,
 }
 

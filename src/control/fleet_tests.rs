@@ -11,8 +11,8 @@ use tokio::task::JoinHandle;
 use super::streams::{ToEdge, ToLeader, Urgency};
 use super::*;
 use crate::clock::Clock;
-use crate::desk::{ControlError, Desk, FleetDeed};
-use crate::model::edge::Contact;
+use crate::desk::{Attendance, ControlError, Desk, FleetDeed, JoinAnswer, StatusAnswer};
+use crate::model::edge::{Contact, Phase};
 use crate::model::ids::{EventId, NodeId};
 use crate::model::ids::{Generation, NodeRun};
 use crate::model::ledger::{ChangeKind, Condition};
@@ -400,4 +400,64 @@ async fn a_voter_that_lost_its_disk_votes_for_nobody_who_knows_less_than_it_prom
     until("it is added", async || fleet.deed(leader, add.clone()).await.is_ok()).await;
     fleet.stop(behind).await;
     fleet.put(lost, 30).await;
+}
+
+/// Starts an edge alone that has heard of the fleet before, and waits until it shows what it kept.
+async fn start_alone(fleet: &mut Fleet, edge: u16) {
+    let directory = fleet.dir.path().join(edge.to_string());
+    let is_kept = async || {
+        let kept = keep::load(&directory, node(edge), None);
+        kept.is_some_and(|kept| fleet.desk(edge).keepsake().is_some_and(|now| !now.is_news_to(&kept)))
+    };
+    until("the edge keeps what it hears", is_kept).await;
+    let running: Vec<u16> = fleet.nodes.keys().copied().collect();
+    for id in running {
+        fleet.stop(id).await;
+    }
+    fleet.start(edge, TcpListener::bind("127.0.0.1:0").unwrap());
+    let desk = fleet.desk(edge);
+    assert_eq!((desk.contact(), desk.knows_events()), (Contact::Unheard, true));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_edge_that_starts_alone_shows_the_line_as_it_was_and_lets_nobody_in() {
+    let mut fleet = Fleet::new(1, 1).await;
+    fleet.found().await;
+    fleet.put(2, 10).await;
+    let known = |fleet: &Fleet| fleet.desk(2).event(&event()).map(|event| event.policy.capacity.get());
+    start_alone(&mut fleet, 2).await;
+    assert_eq!(known(&fleet), Some(10));
+    let joined = fleet.desk(2).join(&event(), None).await;
+    let JoinAnswer::Waiting(place) = joined else { panic!("{joined:?}") };
+    assert_eq!(place.phase, Phase::Frozen);
+    let asked = fleet.desk(2).status(&event(), &place.ticket, Attendance::Asking).await;
+    assert!(matches!(asked, StatusAnswer::Waiting(again) if again.id == place.id));
+
+    fleet.restart(1).await;
+    fleet.all_fresh().await;
+    fleet.put(2, 20).await;
+    let mut ticket = place.ticket;
+    let admitted = async || match fleet.desk(2).status(&event(), &ticket, Attendance::Asking).await {
+        StatusAnswer::Admitted(pass) => pass.id == place.id,
+        StatusAnswer::Waiting(again) => {
+            ticket = again.ticket;
+            false
+        }
+        StatusAnswer::Unavailable(_) => false,
+        other => panic!("{other:?}"),
+    };
+    until("the one who waited is admitted", admitted).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_kept_of_another_ledger_is_forgotten_with_the_first_pulse() {
+    let mut fleet = Fleet::new(1, 1).await;
+    fleet.found().await;
+    fleet.put(2, 10).await;
+    start_alone(&mut fleet, 2).await;
+    assert_eq!(fleet.desk(2).events(), [event()]);
+    fleet.restart_wiped(1).await;
+    fleet.found().await;
+    assert_eq!(fleet.desk(2).events(), []);
+    fleet.put(2, 30).await;
 }

@@ -8,6 +8,7 @@ mod fleet;
 #[cfg(test)]
 mod fleet_tests;
 mod follow;
+mod keep;
 mod lead;
 mod peers;
 mod port;

@@ -14,6 +14,7 @@ use super::acknowledged::Acknowledged;
 use super::council::Council;
 use super::fleet::{Controller, Doors, Leadership, Membership, answer_controllers};
 use super::follow::{Edge, Search, follow};
+use super::keep;
 use super::lead::{Company, Ended, Post, lead};
 use super::port::ControlLog;
 use super::queue::{Queue, queue};
@@ -23,7 +24,7 @@ use super::stop::Stop;
 use super::storage::{OpenError, SharedState, Storage};
 use crate::clock::Clock;
 use crate::desk::{ControlPort, Desk};
-use crate::model::ids::{NodeId, NodeRun, Term};
+use crate::model::ids::{LedgerEpoch, NodeId, NodeRun, Term};
 
 /// How long to wait before a log that failed is opened again; longer every time.
 const RETRY: Duration = Duration::from_secs(1);
@@ -41,6 +42,8 @@ pub struct OpenControl {
     clock: Clock,
     data_dir: PathBuf,
     storage: Storage,
+    /// The ledger of the log, if its snapshot tells.
+    ledger: Option<LedgerEpoch>,
 }
 
 impl OpenControl {
@@ -60,8 +63,9 @@ impl OpenControl {
         let storage = Storage::open(data_dir)?;
         let generation = storage.next_generation(node, clock.wall().unix_seconds())?;
         // Reading everything now tells of a damaged file before any listener opens.
-        storage.split()?;
-        Ok(Self { run: NodeRun { node, generation }, clock, data_dir: data_dir.to_owned(), storage })
+        let (_, _, state) = storage.split()?;
+        let ledger = state.read(|state| state.epoch);
+        Ok(Self { run: NodeRun { node, generation }, clock, data_dir: data_dir.to_owned(), storage, ledger })
     }
 
     /// This run of the node.
@@ -85,7 +89,12 @@ impl OpenControl {
     /// When the system gives no thread.
     pub fn join(self, desk: Arc<Desk>, membership: Membership, doors: Doors) -> io::Result<RunningControl> {
         let reopen = self.reopen();
-        join(self.storage, reopen, self.clock, desk, membership, doors)
+        let kept = keep::load(&self.data_dir, self.run.node, self.ledger);
+        if let Some(kept) = &kept {
+            desk.recall(kept.clone());
+        }
+        let keeping = keep::keep_up(Arc::clone(&desk), self.data_dir, kept);
+        join(self.storage, reopen, self.clock, desk, membership, doors, keeping)
     }
 
     fn reopen(&self) -> impl Fn() -> Result<Storage, OpenError> + Send + 'static {
@@ -134,6 +143,7 @@ fn join(
     desk: Arc<Desk>,
     membership: Membership,
     doors: Doors,
+    keeping: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<RunningControl> {
     let raft = Arc::new(ArcSwapOption::empty());
     let council = Council::new(Arc::clone(&raft), membership.clone());
@@ -149,8 +159,10 @@ fn join(
         let edge = LoneEdge { desk, stop: Arc::clone(&stop), membership };
         return on_a_thread(stop, async move {
             // The file stays open: it is locked, so that no second process takes this node's directory.
-            let _kept = storage;
+            let _locked = storage;
+            let keeping = tokio::spawn(keeping);
             edge.run().await;
+            keeping.abort();
         });
     }
     let known = membership.controllers.keys().copied().collect();
@@ -168,9 +180,11 @@ fn join(
         raft: Arc::clone(&raft),
     };
     on_a_thread(stop, async move {
+        let keeping = tokio::spawn(keeping);
         let answering = tokio::spawn(answer_controllers(controllers, raft, known, Arc::clone(&refusals)));
         let relaying = tokio::spawn(answer_operators(operator, relay, refusals));
         controller.run(storage, reopen).await;
+        keeping.abort();
         answering.abort();
         relaying.abort();
     })

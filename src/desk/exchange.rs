@@ -29,7 +29,7 @@ pub(super) struct Heard {
 #[derive(Debug)]
 pub(super) struct Keys {
     pub(super) ring: Keyring,
-    set: KeySet,
+    pub(super) set: KeySet,
 }
 
 impl Desk {
@@ -51,7 +51,12 @@ impl Desk {
             live_index: heard.index,
             keys_version: heard.keys_version,
             stage: self.stage(),
-            events: events.values().map(|event| event.report(number, answered, now, fleet)).collect(),
+            // What was kept may be of another ledger: before the first pulse there is nothing to say of it.
+            events: if heard.link.newest().is_some() {
+                events.values().map(|event| event.report(number, answered, now, fleet)).collect()
+            } else {
+                Vec::new()
+            },
         }
     }
 
@@ -62,6 +67,9 @@ impl Desk {
         let mut heard = Heard::clone(&self.heard.load());
         if !heard.link.take(&pulse, now) {
             return;
+        }
+        if heard.ledger.is_some_and(|kept| kept != pulse.ledger) {
+            self.forget_kept();
         }
         let Pulse { index, report, echo, ledger, keys, spans, events, now: fleet, .. } = pulse;
         let due = now.since(*swept) >= SWEEP;
@@ -152,7 +160,7 @@ impl Desk {
 }
 
 /// The log gives no route to two events, so the order decides nothing; it is one that no start changes.
-fn route_table(events: &BTreeMap<EventId, Arc<EventDesk>>) -> RouteTable {
+pub(super) fn route_table(events: &BTreeMap<EventId, Arc<EventDesk>>) -> RouteTable {
     let policies: Vec<_> =
         events.iter().map(|(id, event)| (id, Arc::clone(&event.view().pulse.policy))).collect();
     RouteTable::build(policies.iter().map(|(id, policy)| ((*id).clone(), policy.as_ref())))

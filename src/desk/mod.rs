@@ -13,6 +13,7 @@ mod exchange;
 mod express;
 mod figures;
 mod join;
+mod keepsake;
 mod leave;
 mod minute;
 mod neighbours;
@@ -36,6 +37,7 @@ pub use answers::{
 };
 pub use control_port::{Changed, ControlError, ControlPort, FleetDeed, Tried};
 pub use figures::{EventFigures, EventView, Figures, TicketFacts};
+pub use keepsake::Keepsake;
 pub use neighbours::{Life, Neighbour};
 
 use crate::clock::Clock;
@@ -144,10 +146,10 @@ impl Desk {
         self.heard.load().link.upper(self.clock.boot())
     }
 
-    /// Whether any pulse was taken: before the first one it is not known which events there are.
+    /// Whether it is known which events there are: by a pulse, or by what was kept of earlier ones.
     #[must_use]
-    pub fn has_heard(&self) -> bool {
-        self.heard.load().link.newest().is_some()
+    pub fn knows_events(&self) -> bool {
+        self.heard.load().ledger.is_some()
     }
 
     /// How well the leader is heard.

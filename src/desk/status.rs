@@ -9,7 +9,7 @@ use super::event::{EventDesk, SeatedTicket, Seating, View};
 use super::join::undrawn;
 use super::{Attendance, Beat, Desk, StatusAnswer, Turn, Waiting};
 use crate::model::edge::{Contact, Ending, Holding, Judgement, Link, Phase, TurnClock, judge, turn};
-use crate::model::estimate::{FRONT_POLL, Outlook, Shown, Standing, estimate, poll_after};
+use crate::model::estimate::{FRONT_POLL, Outlook, Shown, Standing, as_shown, estimate, poll_after};
 use crate::model::ids::EventId;
 use crate::model::order::{KeyBase, OrderKey};
 use crate::model::presence::Window;
@@ -248,7 +248,10 @@ impl Desk {
             },
         };
         let shown = Shown { upper: ticket.shown_upper, first_position: ticket.first_position };
-        let (estimate, shown) = estimate(&outlook, standing, shown);
+        let (estimate, shown) = match contact {
+            Contact::Unheard => (as_shown(shown, pulse.waiting), shown),
+            Contact::Fresh | Contact::Stale | Contact::CutOff => estimate(&outlook, standing, shown),
+        };
         ticket.shown_upper = shown.upper;
         ticket.first_position = shown.first_position;
         let window = Window::at(now, policy.heartbeat_ttl);

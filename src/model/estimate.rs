@@ -94,6 +94,18 @@ pub fn estimate(outlook: &Outlook<'_>, standing: Standing, shown: Shown) -> (Est
     (estimate, if settled { Shown { upper, first_position } } else { shown })
 }
 
+/// What to tell a visitor while nothing is known of the line but how many of it waited at some time: what it was told
+/// last. Its token remembers nothing new.
+#[must_use]
+pub fn as_shown(shown: Shown, waited: u32) -> Estimate {
+    let upper = if shown.upper == 0 { waited.max(1) } else { shown.upper };
+    Estimate {
+        position: (1, upper),
+        progress: (1.0 - upper as f32 / shown.first_position.max(upper) as f32).clamp(0.0, 1.0),
+        ..Estimate::default()
+    }
+}
+
 /// The range of positions, rounded outward to the rows around; at least (1, 1).
 fn range(outlook: &Outlook<'_>, standing: Standing) -> (u32, u32) {
     let table = outlook.table;

@@ -69,7 +69,7 @@ pub trait FrontDesk: Send + Sync + 'static {
 
 impl FrontDesk for Desk {
     fn routes(&self) -> Option<Guard<Arc<RouteTable>>> {
-        self.has_heard().then(|| Self::routes(self))
+        self.knows_events().then(|| Self::routes(self))
     }
 
     fn policy(&self, event: &EventId) -> Option<Arc<Policy>> {

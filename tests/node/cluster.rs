@@ -3,9 +3,11 @@
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::sync::atomic::Ordering;
 
 use serde_json::Value;
 
+use crate::Visitor;
 use crate::process::{Place, Request, Running, Shop, anteroom, until};
 
 fn cluster(arguments: &[&str], file: &Path) -> (Option<i32>, String, String) {
@@ -63,17 +65,11 @@ struct Fleet {
 impl Fleet {
     fn new() -> Self {
         let fleet = Self { dir: tempfile::tempdir().unwrap(), peers: addresses(3) };
-        let certs = |arguments: &[&str]| {
-            let mut command = anteroom();
-            let output = command.arg("certs").args(arguments).current_dir(fleet.dir.path()).output().unwrap();
-            assert!(output.status.success(), "{output:?}");
-        };
-        certs(&["ca", "--out", "ca"]);
-        let named = |(at, peer): (usize, &SocketAddr)| format!("{}: \"{peer}\"", at + 1);
-        let controllers = fleet.peers.iter().enumerate().map(named).collect::<Vec<_>>().join(", ");
+        fleet.certs(&["ca", "--out", "ca"]);
+        let controllers = fleet.controllers();
         for (at, peer) in fleet.peers.iter().enumerate() {
             let id = (at + 1).to_string();
-            certs(&["node", "--ca", "ca", "--id", &id, "--out", &id]);
+            fleet.certs(&["node", "--ca", "ca", "--id", &id, "--out", &id]);
             let [visitors, admin, metrics] = addresses(3).try_into().unwrap();
             let config = format!(
                 "node: {{ id: {id}, data_dir: ./data }}\n\
@@ -86,6 +82,33 @@ impl Fleet {
             std::fs::write(fleet.file(at), config).unwrap();
         }
         fleet
+    }
+
+    fn certs(&self, arguments: &[&str]) {
+        let mut command = anteroom();
+        let output = command.arg("certs").args(arguments).current_dir(self.dir.path()).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+    }
+
+    /// The controllers as a configuration names them.
+    fn controllers(&self) -> String {
+        let named = |(at, peer): (usize, &SocketAddr)| format!("{}: \"{peer}\"", at + 1);
+        self.peers.iter().enumerate().map(named).collect::<Vec<_>>().join(", ")
+    }
+
+    /// The place of an edge of this fleet, with this event in its file.
+    fn edge(&self, shop: &Shop, event: &str) -> Place {
+        self.certs(&["node", "--ca", "ca", "--id", "4", "--out", "edge"]);
+        let place = Place::new(shop, event);
+        let (peer, controllers) = (addresses(1)[0], self.controllers());
+        let tls = self.dir.path().join("edge");
+        let tls = tls.display();
+        let alone = place.read().replace("id: 1", "id: 4");
+        place.write(&format!(
+            "{alone}cluster:\n  listen: \"{peer}\"\n  controllers: {{ {controllers} }}\n  \
+             tls: {{ ca: {tls}/ca.crt, certificate: {tls}/node.crt, key: {tls}/node.key }}\n"
+        ));
+        place
     }
 
     fn file(&self, at: usize) -> PathBuf {
@@ -146,4 +169,52 @@ fn three_controllers_are_founded_told_lose_one_and_take_it_back_by_commands() {
     until("it votes and is heard again", || {
         lines(lost, "  votes  ") == 3 && lines(lost, "acknowledged index") == 3
     });
+}
+
+#[test]
+fn an_edge_that_starts_while_no_controller_answers_keeps_every_place_and_opens_nothing() {
+    let fleet = Fleet::new();
+    let controllers: Vec<_> = (0..3).map(|at| fleet.start(at)).collect();
+    until("the fleet is founded", || cluster(&["init"], &fleet.file(0)).0 == Some(0));
+    let shop = Shop::open();
+    let place = fleet.edge(&shop, "capacity: 1, max_admit_per_sec: 20");
+    let edge = place.start();
+    let mut inside = Visitor::joined(&place);
+    inside.await_pass();
+    assert_eq!(inside.shop(), 200);
+    let mut waiting = Visitor::joined(&place);
+    let reference = waiting.id();
+    let kept = place.dir.path().join("data/heard");
+    let knows_event =
+        || std::fs::read(&kept).is_ok_and(|kept| kept.windows(4).any(|part| part == b"tour".as_slice()));
+    until("the edge keeps what it hears", knows_event);
+    controllers.into_iter().for_each(Running::kill);
+    edge.kill();
+
+    let _edge = place.spawn();
+    let is_frozen = || {
+        let answer = waiting.request("GET", "/waitingroom/tour/status").try_send();
+        answer.is_some_and(|answer| answer.status == 200 && answer.json()["phase"] == "frozen")
+    };
+    until("the line is shown, and stands still", is_frozen);
+    assert_eq!(waiting.id(), reference);
+    let served = shop.served.load(Ordering::SeqCst);
+    let browse = |path: &str| Request::get(place.visitors, path).header("Accept", "text/html");
+    assert_eq!(browse("/buy/tickets").send().status, 302);
+    let ticket = waiting.ticket.clone().unwrap();
+    let page = browse("/waitingroom/tour").header("Anteroom-Ticket", &ticket).send();
+    assert!(page.status == 200 && page.body.contains("The line stands still"), "{page:?}");
+    assert_ne!(waiting.shop(), 200);
+    let refused = inside.request("GET", "/buy/tickets").send();
+    assert_eq!((refused.status, &refused.json()["state"]), (503, &"frozen".into()));
+    assert_eq!(Visitor::joined(&place).status()["phase"], "frozen");
+    assert_eq!(shop.served.load(Ordering::SeqCst), served);
+    assert_eq!(Request::get(place.metrics, "/readyz").send().status, 503);
+
+    let _controllers: Vec<_> = (0..3).map(|at| fleet.start(at)).collect();
+    until("who was inside is inside again", || inside.shop() == 200);
+    assert_eq!(inside.request("POST", "/waitingroom/tour/leave").send().status, 204);
+    waiting.await_pass();
+    assert_eq!(waiting.shop(), 200);
+    assert!(!place.logged().contains("panicked"), "{}", place.logged());
 }

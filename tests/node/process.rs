@@ -137,10 +137,19 @@ impl Place {
         command
     }
 
-    fn run(&self, mut command: Command, meanwhile: impl Fn(SocketAddr)) -> Running {
+    /// Starts the node, and does not wait for it.
+    pub(crate) fn spawn(&self) -> Running {
+        self.spawn_as(self.command())
+    }
+
+    fn spawn_as(&self, mut command: Command) -> Running {
         let log = std::fs::File::options().create(true).append(true).open(self.log()).unwrap();
         command.stderr(log).stdout(Stdio::null());
-        let mut running = Running(command.spawn().unwrap());
+        Running(command.spawn().unwrap())
+    }
+
+    fn run(&self, command: Command, meanwhile: impl Fn(SocketAddr)) -> Running {
+        let mut running = self.spawn_as(command);
         until("the node is ready", || {
             meanwhile(self.visitors);
             assert!(running.0.try_wait().unwrap().is_none(), "it ended: {}", self.logged());

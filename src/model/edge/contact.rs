@@ -30,11 +30,21 @@ pub struct Link {
 }
 
 impl Link {
+    /// Begins with a guess of fleet time at `now`, for an edge that has to do without a leader; a pulse corrects it.
+    pub fn guess(&mut self, fleet: FleetTime, now: BootTime) {
+        if self.newest.is_none() {
+            self.bounds = FleetBounds { pulse_now: fleet, echo: now };
+        }
+    }
+
     /// Takes a pulse received at `now`; `false`, and nothing changed, if a newer one was taken before.
     pub fn take(&mut self, pulse: &Pulse, now: BootTime) -> bool {
         let number = (pulse.term, pulse.number);
         if self.newest.is_some_and(|newest| number <= newest) {
             return false;
+        }
+        if self.newest.is_none() {
+            self.bounds = FleetBounds::default();
         }
         let same_term = self.newest.is_some_and(|(term, _)| term == pulse.term);
         self.newest = Some(number);

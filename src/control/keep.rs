@@ -1,0 +1,138 @@
+//! The file in which a node of a fleet keeps what it heard last: a format byte, a digest, then postcard.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use sha2::{Digest, Sha256};
+
+use crate::desk::{Desk, Keepsake};
+use crate::model::ids::{LedgerEpoch, NodeId};
+
+/// The file's name in the data directory.
+const FILE: &str = "heard";
+
+/// Its name until it is whole.
+const UNFINISHED: &str = "heard.unfinished";
+
+/// The format that this version writes and reads.
+const FORMAT: u8 = 1;
+
+/// How long a digest is, in bytes.
+const DIGEST: usize = 32;
+
+/// The file is written no oftener.
+const GAP: Duration = Duration::from_secs(1);
+
+/// Why a file is of no use.
+#[derive(Debug, thiserror::Error)]
+enum Unusable {
+    #[error("it cannot be read: {0}")]
+    Unreadable(#[from] io::Error),
+    #[error("it is damaged")]
+    Damaged,
+    #[error("it has format {0}, this version reads format {FORMAT}")]
+    Format(u8),
+    #[error("it is of node {0}")]
+    OtherNode(NodeId),
+    #[error("it is of another ledger than the control log beside it")]
+    OtherLedger,
+}
+
+/// What `node` kept in its data directory; says in one line why a file is not used. `ledger` is that of the control
+/// log beside it, where there is one.
+pub(super) fn load(data_dir: &Path, node: NodeId, ledger: Option<LedgerEpoch>) -> Option<Keepsake> {
+    let path = data_dir.join(FILE);
+    match read(&path, node, ledger) {
+        Ok(kept) => kept,
+        Err(why) => {
+            tracing::warn!(
+                "{} is not used: {why}; it is written anew when the leader is heard",
+                path.display()
+            );
+            None
+        }
+    }
+}
+
+fn read(path: &Path, node: NodeId, ledger: Option<LedgerEpoch>) -> Result<Option<Keepsake>, Unusable> {
+    let bytes = match std::fs::read(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        read => read?,
+    };
+    let kept = decode(&bytes)?;
+    if kept.node != node {
+        return Err(Unusable::OtherNode(kept.node));
+    }
+    if ledger.is_some_and(|ledger| ledger != kept.ledger) {
+        return Err(Unusable::OtherLedger);
+    }
+    Ok(Some(kept))
+}
+
+fn decode(bytes: &[u8]) -> Result<Keepsake, Unusable> {
+    let (format, rest) = bytes.split_first().ok_or(Unusable::Damaged)?;
+    if *format != FORMAT {
+        return Err(Unusable::Format(*format));
+    }
+    let (digest, record) = rest.split_at_checked(DIGEST).ok_or(Unusable::Damaged)?;
+    if digest != Sha256::digest(record).as_slice() {
+        return Err(Unusable::Damaged);
+    }
+    match postcard::take_from_bytes(record) {
+        Ok((kept, [])) => Ok(kept),
+        Ok(_) | Err(_) => Err(Unusable::Damaged),
+    }
+}
+
+fn encode(kept: &Keepsake) -> io::Result<Vec<u8>> {
+    let record = postcard::to_stdvec(kept).map_err(io::Error::other)?;
+    let digest = Sha256::digest(&record);
+    Ok([&[FORMAT], digest.as_slice(), record.as_slice()].concat())
+}
+
+fn save(data_dir: &Path, kept: &Keepsake) -> io::Result<()> {
+    let unfinished = data_dir.join(UNFINISHED);
+    match std::fs::remove_file(&unfinished) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&unfinished)?;
+    file.write_all(&encode(kept)?)?;
+    file.sync_all()?;
+    std::fs::rename(&unfinished, data_dir.join(FILE))?;
+    // The file's own sync does not cover its name.
+    File::open(data_dir)?.sync_all()
+}
+
+/// Keeps the file as new as what the desk hears, for as long as the node runs. `kept` is what the file holds.
+pub(super) async fn keep_up(desk: Arc<Desk>, data_dir: PathBuf, mut kept: Option<Keepsake>) {
+    let mut pulses = desk.pulses();
+    let mut said = false;
+    while pulses.changed().await.is_ok() {
+        let Some(now) = desk.keepsake() else { continue };
+        if kept.as_ref().is_none_or(|kept| now.is_news_to(kept)) {
+            let (directory, new) = (data_dir.clone(), now.clone());
+            let saved = tokio::task::spawn_blocking(move || save(&directory, &new)).await;
+            match saved.unwrap_or_else(|error| Err(io::Error::other(error))) {
+                Ok(()) => (kept, said) = (Some(now), false),
+                Err(error) if !said => {
+                    tracing::error!(
+                        "what the leader says cannot be kept in {} ({error}): without a controller this node would not \
+                         start; trying again",
+                        data_dir.display()
+                    );
+                    said = true;
+                }
+                Err(_) => {}
+            }
+        }
+        tokio::time::sleep(GAP).await;
+    }
+}
+
+#[cfg(test)]
+mod tests;
