@@ -94,8 +94,11 @@ impl<'a> Scene<'a> {
         let unanswered = was(&|r| !r.is_answered());
         let (last, seen) = self.refreshed()?;
         let away = record.t_answered_us.saturating_sub(seen.t_sent_us);
+        // In a fleet an edge that others find silent need not be this visitor's: only what reached all excuses all.
+        let of_all = Outages::find(&[], &rules.outages);
+        let excusing = if rules.slack_us > 0 { &of_all } else { outages };
         let counted =
-            away.saturating_sub(outages.within(seen.t_sent_us, record.t_answered_us, rules.heartbeat_us));
+            away.saturating_sub(excusing.within(seen.t_sent_us, record.t_answered_us, rules.heartbeat_us));
         let missed = counted.saturating_add(MARGIN) >= rules.heartbeat_us;
         let fits = match record.reason.as_deref() {
             Some("missed_heartbeat") => missed,
