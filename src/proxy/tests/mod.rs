@@ -2,6 +2,7 @@
 
 mod exceptions;
 mod house;
+mod limits;
 mod protected;
 mod room;
 
