@@ -76,9 +76,14 @@ async fn what_names_no_node_and_no_address_is_refused() {
         ("DELETE", "controllers/-1", Value::Null, StatusCode::NOT_FOUND),
         ("DELETE", "nodes/0", Value::Null, StatusCode::NOT_FOUND),
         ("PUT", "controllers/4", Value::Null, StatusCode::BAD_REQUEST),
-        ("PUT", "controllers/4", json!({}), StatusCode::BAD_REQUEST),
-        ("PUT", "controllers/4", json!({ "adress": "10.0.0.4:7946" }), StatusCode::BAD_REQUEST),
-        ("PUT", "controllers/4", json!({ "address": "a:1", "votes": true }), StatusCode::BAD_REQUEST),
+        ("PUT", "controllers/4", json!({}), StatusCode::UNPROCESSABLE_ENTITY),
+        ("PUT", "controllers/4", json!({ "adress": "10.0.0.4:7946" }), StatusCode::UNPROCESSABLE_ENTITY),
+        (
+            "PUT",
+            "controllers/4",
+            json!({ "address": "a:1", "votes": true }),
+            StatusCode::UNPROCESSABLE_ENTITY,
+        ),
         ("PUT", "controllers/4", json!({ "address": "10.0.0.4" }), StatusCode::UNPROCESSABLE_ENTITY),
         ("PUT", "controllers/4", json!({ "address": "http://a:1" }), StatusCode::UNPROCESSABLE_ENTITY),
     ];
