@@ -45,7 +45,9 @@ impl Desk {
         let (heard, boot) = (self.heard.load(), self.clock.boot());
         let view = event.view();
         let scene = view.scene(&heard.spans, heard.link.contact(boot), heard.link.upper(boot));
-        if matches!(judge(ticket, &scene), Judgement::Ended(_)) {
+        // A pass that another tab was given a moment ago is not in the live set yet.
+        let is_inside = event.slots().edge.minted(ticket.id).is_some();
+        if !is_inside && matches!(judge(ticket, &scene), Judgement::Ended(_)) {
             return false;
         }
         event.askers.remove(ticket.id);

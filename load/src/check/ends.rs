@@ -136,6 +136,7 @@ impl<'a> Scene<'a> {
         let since = seen.t_answered_us.saturating_sub(2 * rules.heartbeat_us);
         let excused = outages.touch(since, record.t_answered_us)
             || record.phase.as_deref() == Some("frozen")
+            || seen.phase.as_deref() == Some("frozen")
             || seen.t_answered_us < began.saturating_add(2 * rules.heartbeat_us);
         (away > longest && !excused).then(|| {
             let what = format!(
