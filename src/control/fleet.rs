@@ -57,28 +57,31 @@ pub struct Doors {
 }
 
 /// Who leads, as this node knows it; clones share it.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Leadership(Arc<ArcSwap<Standings>>);
+#[derive(Clone, Debug)]
+pub(super) struct Leadership(Arc<ArcSwap<Standing>>);
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Standings {
-    /// Whether this node leads.
-    pub(super) leads: bool,
-    /// Who else does, if that is known.
-    pub(super) other: Option<NodeId>,
+impl Default for Leadership {
+    fn default() -> Self {
+        Self(Arc::new(ArcSwap::from_pointee(Standing::Follows(None))))
+    }
 }
 
 impl Leadership {
-    pub(super) fn read(&self) -> Standings {
-        **self.0.load()
+    /// Whether this node leads.
+    pub(super) fn leads(&self) -> bool {
+        **self.0.load() == Standing::Leads
+    }
+
+    /// Who else does, if that is known.
+    pub(super) fn other(&self) -> Option<NodeId> {
+        match **self.0.load() {
+            Standing::Leads => None,
+            Standing::Follows(other) => other,
+        }
     }
 
     fn note(&self, standing: Standing) {
-        let now = match standing {
-            Standing::Leads => Standings { leads: true, other: None },
-            Standing::Follows(other) => Standings { leads: false, other },
-        };
-        self.0.store(Arc::new(now));
+        self.0.store(Arc::new(standing));
     }
 }
 
@@ -191,7 +194,7 @@ impl Controller {
             loop {
                 tokio::select! {
                     Some(caller) = self.callers.recv() => {
-                        tokio::spawn(redirect(caller, leadership.read().other));
+                        tokio::spawn(redirect(caller, leadership.other()));
                     }
                     request = self.queue.next() => request.refuse("this controller does not lead"),
                 }

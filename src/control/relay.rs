@@ -78,13 +78,13 @@ impl Relay {
 
     /// The own log, if this node leads.
     fn own(&self) -> Option<&Arc<dyn ControlPort>> {
-        self.local.as_ref().filter(|_| self.leadership.read().leads)
+        self.local.as_ref().filter(|_| self.leadership.leads())
     }
 
     async fn ask(&self, asked: Asked) -> Result<Answered, ControlError> {
         let me = self.dialer.me().node;
         let until = Instant::now() + PATIENCE;
-        let mut hint = self.leadership.read().other;
+        let mut hint = self.leadership.other();
         loop {
             if let Some(own) = self.own() {
                 return perform(own.as_ref(), asked).await;
@@ -174,7 +174,7 @@ async fn answer(mut caller: Conversation, relay: &Relay) -> Result<(), PeerError
     let asked: Asked = caller.hear().await?;
     let reply: Reply = match relay.own() {
         Some(own) => Ok(perform(own.as_ref(), asked).await),
-        None => Err(relay.leadership.read().other),
+        None => Err(relay.leadership.other()),
     };
     caller.say(&reply).await
 }
@@ -281,6 +281,6 @@ impl ControlPort for Relay {
     }
 
     fn leads(&self) -> bool {
-        self.leadership.read().leads
+        self.leadership.leads()
     }
 }

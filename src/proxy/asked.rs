@@ -55,8 +55,6 @@ pub(super) struct Asked {
     pub(super) target: String,
     /// The host as it is compared; `None`: not sent (HTTP/1.0).
     pub(super) host: Option<String>,
-    /// The host as sent, which is what the origin sees.
-    sent_host: Option<String>,
     /// The visitor's address, as far as it can be believed.
     pub(super) address: IpAddr,
     pub(super) transport: Transport,
@@ -100,7 +98,6 @@ impl Asked {
         Ok(Self {
             method: request.method.clone(),
             host,
-            sent_host: raw_host.map(str::to_owned),
             address: way.visitor(headers, trusted),
             transport: way.transport(headers),
             manner: if ahead && manner == Manner::Navigation { Manner::Call } else { manner },
@@ -119,14 +116,19 @@ impl Asked {
         })
     }
 
-    /// Makes the origin see the very path and host that were judged, whatever form they came in.
-    pub(super) fn state_target(&self, request: &mut RequestHeader) -> pingora::Result<()> {
+    /// Makes the origin see the very path and host that were judged, whatever form they came in; `sent` is the request
+    /// that was read.
+    pub(super) fn state_target(
+        &self,
+        sent: &RequestHeader,
+        request: &mut RequestHeader,
+    ) -> pingora::Result<()> {
         if request.raw_path() != self.target.as_bytes() {
             request.set_raw_path(self.target.as_bytes())?;
         }
-        match &self.sent_host {
-            Some(host) if text(&request.headers, &header::HOST) != Some(host) => {
-                request.insert_header(header::HOST, host.as_str())
+        match raw_host_of(sent) {
+            Ok(Some(host)) if text(&request.headers, &header::HOST) != Some(host) => {
+                request.insert_header(header::HOST, host)
             }
             _ => Ok(()),
         }

@@ -262,7 +262,7 @@ impl<D: FrontDesk> ProxyHttp for Gate<D> {
         passage: &mut Passage,
     ) -> pingora::Result<()> {
         let Some(asked) = &passage.asked else { return Ok(()) };
-        asked.state_target(request)?;
+        asked.state_target(session.req_header(), request)?;
         asked.take_off_hearsay(request);
         request.remove_header(&header::COOKIE);
         for line in session.req_header().headers.get_all(header::COOKIE) {
