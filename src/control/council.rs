@@ -111,16 +111,35 @@ impl Council {
     pub(super) async fn remove(&self, node: NodeId) -> Result<(), ControlError> {
         let raft = self.raft()?;
         let id = id_of(node);
-        let voters: Vec<u64> = raft.metrics().borrow().membership_config.membership().voter_ids().collect();
-        if !voters.contains(&id) {
+        let mut left = voters(&raft);
+        if left.remove(&id).is_none() {
             return Err(ControlError::Conflict(format!("node {node} is no controller")));
         }
-        if voters.len() == 1 {
+        if left.is_empty() {
             return Err(ControlError::Conflict(
                 "a fleet needs a controller: add another one first".to_owned(),
             ));
         }
+        let (of, living) = (left.len(), self.living(left).await);
+        if 2 * living <= of {
+            return Err(ControlError::Conflict(format!(
+                "without node {node} only {living} of {of} controllers would live, which is no majority: start the others \
+                 again, or remove one that is gone"
+            )));
+        }
         in_time(raft.change_membership(ChangeMembers::RemoveVoters(BTreeSet::from([id])), false)).await
+    }
+
+    /// How many of these controllers live and have a log: this one, and those that say so.
+    async fn living(&self, controllers: BTreeMap<u64, String>) -> usize {
+        let Membership { dialer, .. } = &self.membership;
+        let mut living = 0;
+        for (node, at) in controllers.into_iter().filter_map(|(id, at)| Some((node_of(id)?, at))) {
+            let is_here = node == dialer.me().node;
+            let answers = async || matches!(is_founded(dialer, &Address { node, at }).await, Ok(true));
+            living += usize::from(is_here || answers().await);
+        }
+        living
     }
 
     /// The runs of a node that is to be forgotten.
@@ -161,6 +180,15 @@ impl Council {
         };
         membership.nodes().map(describe).collect()
     }
+}
+
+/// The controllers, with their addresses.
+fn voters(raft: &Raft<LogTypes>) -> BTreeMap<u64, String> {
+    let metrics = raft.metrics();
+    let seen = metrics.borrow();
+    let membership = seen.membership_config.membership();
+    let address = |id| Some((id, membership.get_node(&id)?.addr.clone()));
+    membership.voter_ids().filter_map(address).collect()
 }
 
 async fn in_time<T, E: std::fmt::Display>(

@@ -295,6 +295,24 @@ async fn a_controller_that_lost_its_disk_is_removed_and_added_anew() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_controller_is_not_removed_whose_going_would_leave_no_majority() {
+    let mut fleet = Fleet::new(3, 1).await;
+    fleet.found().await;
+    fleet.put(4, 10).await;
+    let leader = fleet.leader(4).await.unwrap();
+    let mut others = (1..=3).filter(|id| *id != leader);
+    let (dead, living) = (others.next().unwrap(), others.next().unwrap());
+    fleet.stop(dead).await;
+    for needed in [living, leader] {
+        let removed = fleet.deed(4, FleetDeed::RemoveController { node: node(needed) }).await;
+        assert!(matches!(removed, Err(ControlError::Conflict(_))), "{removed:?}");
+    }
+    fleet.put(4, 11).await;
+    fleet.deed(4, FleetDeed::RemoveController { node: node(dead) }).await.unwrap();
+    fleet.put(4, 12).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_second_process_with_the_number_of_a_node_is_refused() {
     let mut fleet = Fleet::new(1, 1).await;
     fleet.found().await;
