@@ -86,6 +86,32 @@ fn every_mutant_is_caught() {
 }
 
 #[test]
+fn a_line_moves_at_its_rate_while_slots_are_free() {
+    let mut slow = Vec::new();
+    for ordering in [Ordering::BucketedRandom, Ordering::Fifo, Ordering::Random] {
+        for per_sec in [1, 2, 5, 10, 25] {
+            let runs = if std::env::var_os("ANTEROOM_LONG").is_some() { 40 } else { 2 };
+            let (mut sum, mut worst) = (0.0, f64::INFINITY);
+            run_all(
+                runs,
+                |seed| Scenario::rated(seed, ordering, per_sec),
+                |seed, figures, violations| {
+                    assert!(violations.is_empty(), "{per_sec} a second, seed {seed}: {violations:?}");
+                    sum += figures.rate;
+                    worst = worst.min(figures.rate);
+                },
+            );
+            let mean = sum / runs as f64;
+            println!("{ordering:?} at {per_sec} a second: {mean:.2}, worst {worst:.2}");
+            if mean < 0.9 * f64::from(per_sec) {
+                slow.push((ordering, per_sec, mean));
+            }
+        }
+    }
+    assert!(slow.is_empty(), "lines that are slower than their rate: {slow:?}");
+}
+
+#[test]
 fn slots_stay_in_use_while_anybody_waits() {
     for ordering in [Ordering::BucketedRandom, Ordering::Fifo, Ordering::Random] {
         let runs = if std::env::var_os("ANTEROOM_LONG").is_some() { 100 } else { 2 };

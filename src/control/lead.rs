@@ -23,6 +23,9 @@ use crate::peer::{Conversation, Refusal, Refusals};
 /// Urgent reports are this far apart at least, so that a rush shares commits instead of wearing out the disk.
 const URGENT_GAP: Duration = Duration::from_millis(5);
 
+/// Slots that the rate allows one by one are handed out this far apart at least, for the same reason.
+const SLOT_GAP: Duration = Duration::from_millis(50);
+
 /// Wall and boot clock this far apart between two ticks: the machine slept, or somebody set the clock.
 const SUSPENDED: Duration = Duration::from_secs(1);
 
@@ -134,8 +137,10 @@ impl<'a> Lead<'a> {
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut last = Instant::now();
         loop {
+            let slot_due = self.next_slot().map(|wait| last + SLOT_GAP.max(last.elapsed() + wait));
             let first = tokio::select! {
                 _ = ticks.tick() => None,
+                () = due(slot_due) => None,
                 () = self.post.desk.report_wanted().notified() => {
                     tokio::time::sleep_until(last + URGENT_GAP).await;
                     None
@@ -241,7 +246,8 @@ impl<'a> Lead<'a> {
         }
         let state = self.post.log.state();
         let (now, boot) = self.read_clock();
-        for run in self.streams.await_pulses() {
+        let granted = self.leader.await_grants();
+        for run in self.streams.await_pulses(&granted) {
             if state.read(|state| state.runs.contains_key(&run)) || self.leader.is_leaving(run) {
                 let pulse = state.read(|state| self.leader.pulse(state, run, now, boot));
                 self.streams.send(run, pulse);
@@ -250,6 +256,12 @@ impl<'a> Lead<'a> {
         let pulse = state.read(|state| self.leader.pulse(state, self.post.desk.run(), now, boot));
         self.post.desk.take(pulse);
         Ok(())
+    }
+
+    /// How long it takes until there is a slot for which somebody waits.
+    fn next_slot(&mut self) -> Option<Duration> {
+        let (now, _) = self.read_clock();
+        self.post.log.state().read(|state| self.leader.next_slot(state, now))
     }
 
     fn read_clock(&mut self) -> (FleetTime, BootTime) {
@@ -265,6 +277,14 @@ impl<'a> Lead<'a> {
             self.post.desk.drop_slots();
         }
         self.wall_ahead = wall_ahead;
+    }
+}
+
+/// Waits for an instant that may never come.
+async fn due(at: Option<Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at).await,
+        None => std::future::pending().await,
     }
 }
 

@@ -118,11 +118,13 @@ impl Streams {
         Some(heard)
     }
 
-    /// Whom a pulse can be sent to now: those who have reported and take what they are sent.
-    pub(super) fn await_pulses(&mut self) -> Vec<NodeRun> {
+    /// Whom a pulse can be sent to now: those who have reported or are `granted` slots, and take what they are sent.
+    pub(super) fn await_pulses(&mut self, granted: &[NodeRun]) -> Vec<NodeRun> {
         self.open.retain(|_, stream| !stream.pulses.is_closed());
-        let ready = |stream: &Stream| stream.awaits_pulse && stream.pulses.capacity() > 0;
-        self.open.iter().filter(|(_, stream)| ready(stream)).map(|(run, _)| *run).collect()
+        let ready = |(run, stream): &(&NodeRun, &Stream)| {
+            (stream.awaits_pulse || granted.contains(run)) && stream.pulses.capacity() > 0
+        };
+        self.open.iter().filter(ready).map(|(run, _)| *run).collect()
     }
 
     /// Sends a pulse to one of those.

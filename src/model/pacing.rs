@@ -80,6 +80,10 @@ pub const fn nearly_over(bucket: BucketStart) -> OrderKey {
     OrderKey(bucket.next().first_key().0 - (1 << 16))
 }
 
+/// Called visitors who are to be at hand beyond those on their way, so that a slot finds somebody who waits for it: they
+/// come when they poll, not when the slot does.
+const AT_HAND: f64 = 3.0;
+
 /// What calling follows.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Supply {
@@ -102,7 +106,7 @@ pub struct Supply {
 impl Supply {
     /// How many to call now: `max(0, (n + S* − S)/q)`.
     ///
-    /// `S*` covers those whom a poll interval at the front and a tick keep from asking: `1.1·R·(P + τ)/2`, at most the
+    /// `S*` covers those whom a poll interval at the front and a tick keep from asking, and some at hand: at most the
     /// free slots; `S` counts them where they are expected.
     #[must_use]
     pub fn wanted_calls(&self) -> f64 {
@@ -113,9 +117,9 @@ impl Supply {
         (short / self.take_up()).max(0.0)
     }
 
-    /// `1.1·R·(P + τ)/2`: how many called visitors have to be about for the rate to be met.
+    /// `1.1·R·(P + τ)/2`, and those at hand: how many called visitors have to be about for the rate to be met.
     fn stock(&self) -> f64 {
-        1.1 * f64::from(self.per_sec) * (FRONT_POLL + TICK).as_secs_f64() / 2.0
+        1.1 * f64::from(self.per_sec) * (FRONT_POLL + TICK).as_secs_f64() / 2.0 + AT_HAND
     }
 
     /// The most that can be wanted within `span`: who fits into the free slots, and into those that come free meanwhile

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::faults::Mutant;
 use crate::model::edge::{Contact, Honour, Judgement, Link, Provenance, Scene, honour, judge};
+use crate::model::estimate::{Outlook, Shown, Standing, estimate, poll_after};
 use crate::model::exchange::{BucketCount, EdgeStage, EventPulse, EventReport, LiveUpdate, Pulse, Report};
 use crate::model::grant::{EdgeSlots, Minted};
 use crate::model::ids::{LogIndex, NodeRun, TicketId, Weight};
@@ -12,7 +13,7 @@ use crate::model::ledger::{Extend, Gate, LiveSet, Revoke, RevokeReason, Span};
 use crate::model::order::{BucketStart, Draws, KeyBase, OrderKey, SLICES, arrival_key};
 use crate::model::policy::Ordering;
 use crate::model::presence::{Window, tickets_horizon};
-use crate::model::time::{BootTime, FleetTime};
+use crate::model::time::{BootTime, FleetTime, as_millis};
 use crate::model::token::{Pass, Ticket};
 
 /// A place among the counts.
@@ -240,7 +241,7 @@ impl Edge {
             live: &self.live,
             draws: &view.draws,
             watermark: view.pulse.watermark,
-            open_bucket: None,
+            open_bucket: view.pulse.buckets.iter().copied().filter(|start| start.time() <= upper).max(),
             spans: &view.spans,
             contact: self.link.contact(now),
             now: upper,
@@ -258,6 +259,42 @@ impl Edge {
             _ => {}
         }
         Some(judgement)
+    }
+
+    /// When a browser that does as it is told asks again, in milliseconds.
+    pub(super) fn poll_after(&self, judgement: Judgement, jitter: f64) -> u64 {
+        let Some(view) = &self.view else { return 1_000 };
+        let standing = match judgement {
+            Judgement::Called => Standing::Called,
+            Judgement::Waiting(standing, _) => standing,
+            _ => Standing::Unkeyed,
+        };
+        let pulse = &view.pulse;
+        let outlook = Outlook {
+            table: &pulse.table,
+            admit_rate: pulse.pace,
+            inventory: None,
+            live_passes: pulse.live_passes,
+            beside: 0,
+        };
+        let (estimate, _) = estimate(&outlook, standing, Shown::default());
+        as_millis(poll_after(&estimate, pulse.policy.heartbeat_ttl, jitter))
+    }
+
+    /// The number of the next report: what a request asks with.
+    pub(super) fn next_report(&self) -> u64 {
+        self.next_report
+    }
+
+    /// Whether the leader has answered a request that asked with this report, and has nothing to give.
+    pub(super) fn is_refused(&self, asked_with: u64) -> bool {
+        let refused = self.view.as_ref().is_some_and(|view| view.pulse.refused);
+        refused && self.link.answered() >= asked_with
+    }
+
+    /// The request of this visitor is over: nobody waits in it for a slot any more.
+    pub(super) fn let_go(&mut self, id: TicketId) {
+        self.held.remove(&id);
     }
 
     /// A new ticket, keyed if the last pulse is fresh and there is a bucket.
@@ -331,8 +368,8 @@ impl Edge {
         let expires = self.link.upper(now).after(claim);
         let minted = self.slots.spend(id, Weight::ONE, expires, now);
         if minted.is_none() {
-            self.urgent = true;
-            self.held.insert(id, now);
+            // Who holds on has been told of already.
+            self.urgent |= self.held.insert(id, now).is_none();
         } else {
             self.held.remove(&id);
             if self.asking.remove(&id).is_some() {

@@ -14,6 +14,7 @@ mod world;
 
 pub use faults::{Faults, Mutant};
 pub use oracle::{Figures, Violation};
+pub use visitors::Polling;
 
 use crate::model::policy::Ordering;
 
@@ -38,6 +39,8 @@ pub struct Scenario {
     pub duration_s: u32,
     /// How long a session lasts if its visitor ends it, in simulated seconds.
     pub session_s: u32,
+    /// How visitors in line ask.
+    pub polling: Polling,
     /// What goes wrong.
     pub faults: Faults,
     /// What is broken on purpose.
@@ -60,6 +63,7 @@ impl Scenario {
             arrival_s: 12,
             duration_s: 80,
             session_s: 6,
+            polling: Polling::Eager,
             faults: Faults::All,
             mutant: Mutant::None,
         }
@@ -84,8 +88,24 @@ impl Scenario {
             arrival_s: 20,
             duration_s: 120,
             session_s: 60,
+            polling: Polling::Eager,
             faults: Faults::None,
             mutant: Mutant::None,
+        }
+    }
+
+    /// A line at one node that only the rate holds back, of browsers that ask when they are told to.
+    #[must_use]
+    pub fn rated(seed: u64, ordering: Ordering, per_sec: u32) -> Self {
+        Self {
+            capacity: 10_000,
+            max_admit_per_sec: per_sec,
+            visitors: 150 + 150 * per_sec,
+            arrival_s: 10,
+            duration_s: 80,
+            session_s: 300,
+            polling: Polling::AsTold,
+            ..Self::healthy(seed, ordering)
         }
     }
 

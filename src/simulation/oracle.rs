@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
+use super::world::LOOK_MS;
 use crate::model::ids::{Coordinates, LogIndex, TicketId};
 use crate::model::ledger::{Event, LiveChange, Outcome};
 use crate::model::order::OrderKey;
@@ -26,6 +27,8 @@ pub struct Figures {
     pub admitted: u32,
     /// The share of slots in use while anybody waited, once the room had been full.
     pub utilisation: f64,
+    /// Passes minted per second while anybody waited, from the tenth second of a line on.
+    pub rate: f64,
     /// How often leaders changed.
     pub leader_changes: u32,
 }
@@ -43,10 +46,16 @@ pub(super) struct Oracle {
     used: u64,
     looked: u64,
     has_been_full: bool,
+    /// Looks at which somebody waited, and passes minted since the tenth second of them.
+    waited: u32,
+    minted_waiting: u32,
 }
 
 /// A pass that some edge would let through at this moment.
 pub(super) type Honoured = HashMap<TicketId, Coordinates>;
+
+/// How many looks at a line make ten seconds.
+const FORMED: u32 = (10_000 / LOOK_MS) as u32;
 
 /// Enough to tell what is wrong; a broken run would go on without end.
 const MOST_VIOLATIONS: usize = 20;
@@ -64,6 +73,8 @@ impl Oracle {
             used: 0,
             looked: 0,
             has_been_full: false,
+            waited: 0,
+            minted_waiting: 0,
         }
     }
 
@@ -76,6 +87,7 @@ impl Oracle {
     /// A pass was minted against a slot.
     pub(super) fn minted(&mut self, now: u64) {
         self.mints.push_back(now);
+        self.minted_waiting += u32::from(self.waited > FORMED);
         while self.mints.front().is_some_and(|first| now - first >= 1_000) {
             self.mints.pop_front();
         }
@@ -126,6 +138,11 @@ impl Oracle {
 
     /// How many visitors are inside while somebody waits.
     pub(super) fn utilise(&mut self, inside: usize, waiting: usize) {
+        self.waited += u32::from(waiting > 0);
+        let seconds = f64::from(self.waited.saturating_sub(FORMED)) * LOOK_MS as f64 / 1_000.0;
+        if waiting > 0 && seconds > 0.0 {
+            self.figures.rate = f64::from(self.minted_waiting) / seconds;
+        }
         self.has_been_full |= inside * 100 >= self.capacity * 97;
         if self.has_been_full && waiting > 0 {
             self.used += inside as u64;

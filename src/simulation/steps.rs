@@ -3,13 +3,16 @@
 use std::sync::Arc;
 
 use super::edge::Edge;
-use super::visitors::{Kind, Stage, Visitor, renew, unclaimed};
+use super::visitors::{Kind, Polling, Stage, Visitor, renew, unclaimed};
 use super::world::{HEARTBEAT_TTL_S, STEP_MS, World};
 use crate::model::edge::{Ending, Honour, Judgement};
-use crate::model::ids::LogIndex;
+use crate::model::ids::{LogIndex, TicketId};
 use crate::model::ledger::RevokeReason;
 use crate::model::time::BootTime;
 use crate::model::token::{Pass, Ticket};
+
+/// The longest that a request waits for a slot.
+const HOLD_MS: u64 = 1_000;
 
 impl World {
     /// Everybody whose time has come does the next thing.
@@ -102,7 +105,11 @@ impl World {
                     }
                     // A status request waits up to a second for a slot, then the visitor pauses as long.
                     let waits = (now / 1_000 + ticket.id.sequence).is_multiple_of(2);
-                    visitor.next = if waits { now + STEP_MS } else { now + 1_000 - now % 1_000 };
+                    visitor.next = match self.scenario.polling {
+                        Polling::AsTold => now + self.hold(visitor, ticket.id),
+                        Polling::Eager if waits => now + STEP_MS,
+                        Polling::Eager => now + 1_000 - now % 1_000,
+                    };
                 }
                 Judgement::Admitted(live) => {
                     let pass = Pass {
@@ -123,7 +130,13 @@ impl World {
                     }
                     return if matches!(stage, Stage::Inside { .. }) { stage } else { Stage::Gone };
                 }
-                Judgement::Waiting(..) | Judgement::Unkeyed => {}
+                Judgement::Waiting(..) | Judgement::Unkeyed => {
+                    if self.scenario.polling == Polling::AsTold {
+                        let jitter = self.dice.between(0, 1_000) as f64 / 1_000.0;
+                        let after = self.any_edge().map(|(edge, _)| edge.poll_after(judgement, jitter));
+                        visitor.next = now + after.unwrap_or(1_000);
+                    }
+                }
             }
             visitor.answered = now;
             if !matches!(stage, Stage::Inside { .. }) {
@@ -131,6 +144,20 @@ impl World {
             }
         }
         stage
+    }
+
+    /// How long until a called visitor without a slot does something: it holds on, at most a second, then polls again.
+    fn hold(&mut self, visitor: &mut Visitor, id: TicketId) -> u64 {
+        let now = self.now;
+        let jitter = self.dice.between(0, 1_000) as f64 / 1_000.0;
+        let Some((edge, _)) = self.any_edge() else { return 1_000 };
+        let (since, asked_with) = *visitor.holds.get_or_insert((now, edge.next_report()));
+        if now - since < HOLD_MS && !edge.is_refused(asked_with) {
+            return STEP_MS;
+        }
+        visitor.holds = None;
+        edge.let_go(id);
+        edge.poll_after(Judgement::Called, jitter)
     }
 
     fn be_inside(&mut self, visitor: &mut Visitor, mut pass: Pass, until: u64) -> Stage {

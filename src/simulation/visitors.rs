@@ -19,6 +19,15 @@ pub(super) enum Kind {
     Replayer,
 }
 
+/// How visitors in line ask.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Polling {
+    /// About once a second, wherever they stand; the called ones more often.
+    Eager,
+    /// As `poll_after_ms` says; who is called and gets no slot waits for it, at most a second, within the request.
+    AsTold,
+}
+
 /// Where a visitor is.
 #[derive(Clone, Debug)]
 pub(super) enum Stage {
@@ -43,6 +52,8 @@ pub(super) struct Visitor {
     pub(super) answered: u64,
     /// Whether the last answer was that the ticket is called.
     pub(super) called: bool,
+    /// Since when the request that asks for a slot waits, and the report that it was made with.
+    pub(super) holds: Option<(u64, u64)>,
     /// What a replayer keeps.
     pub(super) kept: Option<Box<Ticket>>,
 }
@@ -64,6 +75,7 @@ impl Visitor {
             gives_up: comes + dice.between(2_000, 40_000),
             answered: comes,
             called: false,
+            holds: None,
             kept: None,
         }
     }

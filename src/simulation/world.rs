@@ -16,7 +16,7 @@ use crate::model::ids::{EventId, Generation, KeyId, LedgerEpoch, LogIndex, NodeI
 use crate::model::leader::Leader;
 use crate::model::ledger::{Change, ChangeKind, Command, Condition, Event, KeyRecord, State};
 use crate::model::policy::{Fields, Policy};
-use crate::model::time::{BootTime, FleetClock, FleetTime};
+use crate::model::time::{BootTime, FleetClock, FleetTime, as_millis};
 use crate::model::token::Pass;
 
 /// When a run begins, in unix milliseconds.
@@ -27,7 +27,7 @@ pub(super) const STEP_MS: u64 = 50;
 const TICK_MS: u64 = 250;
 
 /// A look at everything that would be honoured is taken this often.
-const LOOK_MS: u64 = 200;
+pub(super) const LOOK_MS: u64 = 200;
 
 pub(super) const HEARTBEAT_TTL_S: u64 = 8;
 
@@ -51,6 +51,8 @@ struct Seat {
     boot_offset: u64,
     up_at: u64,
     inbox: Vec<Report>,
+    /// When the next slot is due for which somebody waits.
+    slot_due: Option<u64>,
 }
 
 /// A deposed leader: it cannot commit, and goes on handing out what it had reserved.
@@ -119,6 +121,7 @@ impl World {
             boot_offset,
             up_at: START_MS,
             inbox: Vec::new(),
+            slot_due: None,
         };
         let nodes = (1..=scenario.edges).filter_map(NonZeroU16::new).map(|id| Node {
             edge: None,
@@ -246,6 +249,7 @@ impl World {
             boot_offset,
             up_at,
             inbox: Vec::new(),
+            slot_due: None,
         };
         let old = std::mem::replace(&mut self.seat, fresh);
         let deafens = self.scenario.faults == Faults::All && self.dice.happens(0.5);
@@ -356,7 +360,8 @@ impl World {
         }
         let boot = BootTime(self.now + self.seat.boot_offset);
         let inbox = std::mem::take(&mut self.seat.inbox);
-        if inbox.is_empty() && !self.now.is_multiple_of(TICK_MS) {
+        let slot_is_due = self.seat.slot_due.is_some_and(|due| due <= self.now);
+        if inbox.is_empty() && !slot_is_due && !self.now.is_multiple_of(TICK_MS) {
             return;
         }
         let mut runs: Vec<_> = inbox.iter().map(|report| report.run).collect();
@@ -373,6 +378,11 @@ impl World {
             self.depose();
             return;
         }
+        self.seat.slot_due =
+            self.seat.leader.next_slot(&self.state, now).map(|wait| self.now + as_millis(wait));
+        runs.extend(self.seat.leader.await_grants());
+        runs.sort_unstable();
+        runs.dedup();
         for run in runs {
             let pulse = self.seat.leader.pulse(&self.state, run, now, boot);
             let pulse = self.spoil(pulse);

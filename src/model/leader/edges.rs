@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::model::exchange::{EdgeStage, EventReport, Grant, Report};
 use crate::model::ids::{EventId, LogIndex, NodeRun, Term};
-use crate::model::time::BootTime;
+use crate::model::time::{BootTime, TICK};
 
 /// An edge that was not heard for this long is silent: nothing waits for it.
 pub(super) const SILENCE: Duration = Duration::from_secs(2);
@@ -30,9 +30,18 @@ pub(super) struct Edge {
     pub(super) inbox: Vec<EventReport>,
     /// Grants that no pulse has carried yet, with the time of their reservation.
     pub(super) grants: BTreeMap<EventId, (Grant, BootTime)>,
-    /// The last pulse that carried a grant, until a report shows that it has been taken.
-    pub(super) granted_by: BTreeMap<EventId, u64>,
+    /// Grants that pulses have carried, until a report shows that the last of them has been taken.
+    pub(super) granted_by: BTreeMap<EventId, Granted>,
     traffic: BTreeMap<EventId, f64>,
+}
+
+/// Grants on their way to an edge.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Granted {
+    /// The last pulse that carried one.
+    pulse: u64,
+    /// The slots of all of them.
+    slots: u32,
 }
 
 impl Edge {
@@ -98,9 +107,23 @@ impl Edge {
 
     /// Forgets the grant that is on its way once the edge has it: from then on its reports tell of what it lacks.
     pub(super) fn note_grants(&mut self, event: &EventId, term: Term) {
-        if self.granted_by.get(event).is_some_and(|pulse| self.has_seen(term, *pulse)) {
+        if self.granted_by.get(event).is_some_and(|granted| self.has_seen(term, granted.pulse)) {
             self.granted_by.remove(event);
         }
+    }
+
+    /// Takes out the grant for a pulse, if it was reserved within the last tick.
+    pub(super) fn hand_over(&mut self, event: &EventId, pulse: u64, boot: BootTime) -> Option<Grant> {
+        let (grant, _) = *self.grants.get(event).filter(|(_, reserved)| boot.since(*reserved) <= TICK)?;
+        self.grants.remove(event);
+        let granted = self.granted_by.entry(event.clone()).or_default();
+        *granted = Granted { pulse, slots: granted.slots.saturating_add(grant.slots) };
+        Some(grant)
+    }
+
+    /// How many slots are on their way that its last report knows nothing of.
+    pub(super) fn on_their_way(&self, event: &EventId) -> u32 {
+        self.granted_by.get(event).map_or(0, |granted| granted.slots)
     }
 
     /// The edge's traffic in an event, in visitors that need a slot.

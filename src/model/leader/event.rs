@@ -33,6 +33,9 @@ const TABLE_EVERY: Duration = Duration::from_millis(200);
 /// The weight of a guess at the rate of admissions when a line begins, as if counted over this many seconds.
 const GUESS_SPAN: f32 = 10.0;
 
+/// More called visitors than the rate lets in may hold on for a slot, so that the next one finds somebody.
+const MOST_AT_HAND: u32 = 8;
+
 /// The time that edges count admissions over, in seconds.
 const RATE_SPAN: f32 = 60.0;
 
@@ -317,10 +320,10 @@ impl EventLead {
             let Some(report) = edge.events.get(id).filter(|report| usable && report.line == self.line) else {
                 continue;
             };
-            let on_their_way = edge.granted_by.contains_key(id) || edge.grants.contains_key(id);
             // Those who hold the line for a slot: the called and, while express is open, newcomers.
             let held = if is_open { report.held } else { report.held.min(report.called_asking) };
-            let waiting = if on_their_way { 0 } else { held };
+            let waiting =
+                if edge.grants.contains_key(id) { 0 } else { held.saturating_sub(edge.on_their_way(id)) };
             let ahead = if is_open { (report.express_rate.max(0.0) * 0.375).round() as u32 } else { 0 };
             if waiting + ahead > 0 {
                 self.wants.push(Want { run: *run, waiting, ahead, traffic: edge.traffic(id) });
@@ -377,6 +380,18 @@ impl EventLead {
         }
     }
 
+    /// How long it takes until the rate allows a slot for those who wait for nothing else; `None` if nobody does.
+    pub(super) fn next_slot(&self, event: &Event, now: FleetTime) -> Option<Duration> {
+        let policy = &*event.policy;
+        let per_sec = policy.max_admit_per_sec.get();
+        let credit = event.pool.credit(now, per_sec);
+        let lacks_credit_only = self.held > 0
+            && credit.slots() == 0
+            && event.pool.free(policy.capacity.get()) > 0
+            && admits(policy, now);
+        lacks_credit_only.then(|| credit.until_next_slot(per_sec))
+    }
+
     /// A shorter `heartbeat_ttl_s` is for those who have been told of it: nobody ends by the old rhythm.
     fn heartbeat_span(&mut self, scene: &Scene<'_>) -> Option<Span> {
         let before = std::mem::replace(&mut self.heartbeat_ttl, scene.event.policy.heartbeat_ttl);
@@ -412,17 +427,16 @@ impl EventLead {
         let held = self.held;
         if let Some(edge) = edge {
             live_index = edge.live_index;
-            let fresh = edge.grants.remove(id);
-            let holds = |at: BootTime| boot.since(at) <= TICK && !self.is_recalled(policy);
-            grant = fresh.filter(|(_, at)| holds(*at)).map(|(grant, _)| grant);
-            if grant.is_some() {
-                edge.granted_by.insert(id.clone(), number);
-            } else if let Some((late, at)) = fresh {
-                edge.grants.insert(id.clone(), (late, at));
+            if !self.is_recalled(policy) {
+                grant = edge.hand_over(id, number, boot);
             }
             if let Some(report) = edge.events.get(id) {
                 settled = report.outbox.iter().map(|settle| acknowledge(pool, run, settle)).collect();
-                let nothing_left = free == 0 || held > soon(credit, policy) || !admits(policy, now);
+                let patient = match line.gate {
+                    Gate::Open | Gate::Reopening => soon(credit, policy),
+                    Gate::Queue => within_patience(credit, policy),
+                };
+                let nothing_left = free == 0 || held > patient || !admits(policy, now);
                 let waits = report.held > 0 && grant.is_none() && !edge.granted_by.contains_key(id);
                 refused = waits && nothing_left && line.gate != Gate::Reopening;
             }
@@ -460,9 +474,15 @@ fn admits(policy: &Policy, now: FleetTime) -> bool {
     mode_admits && !policy.paused && has_opened(policy, now)
 }
 
-/// How many slots the rate allows while somebody can be asked to hold on: what there is, and half a second's.
+/// How many slots the rate allows while somebody can be asked to hold on: what there is, and half a second's, but one
+/// at least: at one a second it is there within that second.
 fn soon(credit: RateCredit, policy: &Policy) -> u32 {
-    credit.slots().saturating_add(policy.max_admit_per_sec.get() / 2)
+    credit.slots().saturating_add(policy.max_admit_per_sec.get().div_ceil(2))
+}
+
+/// How many called visitors may hold on for a slot: those whom the rate lets in within a second, and those at hand.
+fn within_patience(credit: RateCredit, policy: &Policy) -> u32 {
+    credit.slots().saturating_add(policy.max_admit_per_sec.get()).saturating_add(MOST_AT_HAND)
 }
 
 fn is_of(report: &crate::model::exchange::EventReport, id: &EventId, line: LineEpoch) -> bool {

@@ -184,6 +184,19 @@ impl Leader {
         heard.map(|(run, edge)| (*run, edge.live_index))
     }
 
+    /// How long it takes until the rate allows a slot for which somebody waits: a tick is worth it then.
+    #[must_use]
+    pub fn next_slot(&self, state: &State, now: FleetTime) -> Option<Duration> {
+        let of = |(id, lead): (&EventId, &EventLead)| lead.next_slot(state.events.get(id)?, now);
+        self.events.iter().filter_map(of).min()
+    }
+
+    /// The runs for which slots are reserved that no pulse has carried yet.
+    #[must_use]
+    pub fn await_grants(&self) -> Vec<NodeRun> {
+        self.edges.iter().filter(|(_, edge)| !edge.grants.is_empty()).map(|(run, _)| *run).collect()
+    }
+
     /// The edges that were heard lately.
     #[must_use]
     pub fn heard(&self, boot: BootTime) -> Vec<NodeRun> {

@@ -63,12 +63,12 @@ fn calling_follows_slots_rate_and_those_who_ask() {
     let supply = Supply { free: 1000, per_sec: 100, elapsed: TICK, ..Supply::default() };
     let half = Supply { called: 100, claimed: 50, ..supply };
     let cases = [
-        (supply, 25.0 + 78.65),
-        (Supply { asking: 50, ..supply }, 53.65),
+        (supply, 25.0 + 78.65 + AT_HAND),
+        (Supply { asking: 50, ..supply }, 53.65 + AT_HAND),
         (Supply { asking: 500, ..supply }, 0.0),
         (Supply { free: 0, ..supply }, 0.0),
         (Supply { free: 10, ..supply }, 20.0),
-        (half, 207.3),
+        (half, 2.0 * (25.0 + 78.65 + AT_HAND)),
     ];
     for (supply, calls) in cases {
         assert!((supply.wanted_calls() - calls).abs() < 1e-9, "{supply:?}");
@@ -81,7 +81,7 @@ fn calling_follows_slots_rate_and_those_who_ask() {
 fn no_more_can_be_wanted_soon_than_slots_and_rate_allow() {
     let empty = Supply { free: 200, per_sec: 20, ..Supply::default() };
     let soon = |supply: Supply| supply.calls_within(Duration::from_secs(1));
-    assert!((soon(empty) - (20.0 + 15.73)).abs() < 1e-9, "{}", soon(empty));
+    assert!((soon(empty) - (20.0 + 15.73 + AT_HAND)).abs() < 1e-9, "{}", soon(empty));
     assert!((soon(Supply { free: 3, ..empty }) - 4.0).abs() < 1e-9);
     let full = Supply { free: 0, called: 300, claimed: 150, ..empty };
     assert!((soon(full) - 2.0 * 10.0).abs() < 1e-9, "twice five a second, at half take-up");
@@ -123,7 +123,10 @@ fn a_paced_line_admits_at_its_rate_in_spite_of_no_shows() {
             let mut queue: Vec<_> = shows_up.drain(..).collect();
             queue.sort_by_key(|(at, _)| *at);
             shows_up = queue.into();
-            assert!(asking <= f64::from(per_sec) * 2.5 + 2.0, "{per_sec}: {asking} ask at tick {tick}");
+            assert!(
+                asking <= f64::from(per_sec) * 2.5 + 2.0 + 5.0 * AT_HAND,
+                "{per_sec}: {asking} ask at tick {tick}"
+            );
         }
         let rate = admitted / 600.0;
         assert!(rate > 0.96 * f64::from(per_sec), "{per_sec}: {rate}");
