@@ -67,9 +67,11 @@ fn no_seed_breaks_the_contract() {
 #[test]
 fn every_mutant_is_caught() {
     for mutant in Mutant::ALL {
+        // Grants that outlive their bound do harm only where one is used after its edge has been silent.
+        let runs = if mutant == Mutant::NoExpMax { 80 } else { 20 };
         let mut caught = 0;
         run_all(
-            20,
+            runs,
             |seed| {
                 let restarts = mutant == Mutant::RowsDropped;
                 let scenario = if restarts { Scenario::restarting(seed) } else { Scenario::faulty(seed) };
@@ -80,7 +82,7 @@ fn every_mutant_is_caught() {
             },
             |_, _, violations| caught += usize::from(!violations.is_empty()),
         );
-        println!("{mutant:?}: caught by {caught} of 20 seeds");
+        println!("{mutant:?}: caught by {caught} of {runs} seeds");
         assert!(caught > 0, "{mutant:?} is not caught");
     }
 }

@@ -11,13 +11,14 @@ use super::edges::{Edge, Edges};
 use super::gate::{Doorman, Facts};
 use super::line::{Calls, Pilot, Situation, has_opened, past_everybody, told_buckets};
 use super::news::{acknowledge, is_worth, unsettled};
+use super::patience::{most_held, soon};
 use super::rows::Rows;
 use super::share::{Want, split};
 use super::table::table;
 use crate::model::exchange::{EventPulse, Grant, Lottery, TableRow};
 use crate::model::ids::{EventId, LineEpoch, LogIndex, NodeRun, Term, TicketId};
 use crate::model::ledger::{
-    Event, EventTick, Gate, Line, LotteryState, Pool, RateCredit, Reserved, Returned, RunState, Span,
+    Event, EventTick, Gate, Line, LotteryState, Pool, Reserved, Returned, RunState, Span,
 };
 use crate::model::order::OrderKey;
 use crate::model::pacing::Supply;
@@ -32,9 +33,6 @@ const TABLE_EVERY: Duration = Duration::from_millis(200);
 
 /// The weight of a guess at the rate of admissions when a line begins, as if counted over this many seconds.
 const GUESS_SPAN: f32 = 10.0;
-
-/// More called visitors than the rate lets in may hold on for a slot, so that the next one finds somebody.
-const MOST_AT_HAND: u32 = 8;
 
 /// The time that edges count admissions over, in seconds.
 const RATE_SPAN: f32 = 60.0;
@@ -282,7 +280,7 @@ impl EventLead {
             certain: self.counts.first_doubtful(steering.watermark).is_none(),
             waiting: self.waiting,
             uncalled,
-            serves: supply.free.min(soon(credit, policy)),
+            serves: supply.free.min(soon(credit, policy.max_admit_per_sec)),
             free: supply.free,
             put_in_line: heard.put_in_line,
             wants_bucket: heard.wants_bucket,
@@ -432,10 +430,7 @@ impl EventLead {
             }
             if let Some(report) = edge.events.get(id) {
                 settled = report.outbox.iter().map(|settle| acknowledge(pool, run, settle)).collect();
-                let patient = match line.gate {
-                    Gate::Open | Gate::Reopening => soon(credit, policy),
-                    Gate::Queue => within_patience(credit, policy),
-                };
+                let patient = most_held(line.gate, credit, policy.max_admit_per_sec);
                 let nothing_left = free == 0 || held > patient || !admits(policy, now);
                 let waits = report.held > 0 && grant.is_none() && !edge.granted_by.contains_key(id);
                 refused = waits && nothing_left && line.gate != Gate::Reopening;
@@ -472,17 +467,6 @@ impl EventLead {
 fn admits(policy: &Policy, now: FleetTime) -> bool {
     let mode_admits = matches!(policy.mode, Mode::Enforce | Mode::Observe);
     mode_admits && !policy.paused && has_opened(policy, now)
-}
-
-/// How many slots the rate allows while somebody can be asked to hold on: what there is, and half a second's, but one
-/// at least: at one a second it is there within that second.
-fn soon(credit: RateCredit, policy: &Policy) -> u32 {
-    credit.slots().saturating_add(policy.max_admit_per_sec.get().div_ceil(2))
-}
-
-/// How many called visitors may hold on for a slot: those whom the rate lets in within a second, and those at hand.
-fn within_patience(credit: RateCredit, policy: &Policy) -> u32 {
-    credit.slots().saturating_add(policy.max_admit_per_sec.get()).saturating_add(MOST_AT_HAND)
 }
 
 fn is_of(report: &crate::model::exchange::EventReport, id: &EventId, line: LineEpoch) -> bool {

@@ -11,6 +11,7 @@ mod event;
 mod gate;
 mod line;
 mod news;
+mod patience;
 mod rows;
 mod share;
 mod table;
