@@ -24,5 +24,5 @@ mod tests;
 
 pub use fleet::{Doors, Membership};
 pub use port::ControlLog;
-pub use service::{Drained, OpenControl, RunningControl};
+pub use service::{Drained, OpenControl, Part, RunningControl};
 pub use storage::OpenError;

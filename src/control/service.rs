@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -38,12 +39,8 @@ const FROZEN: &str = "nobody new is admitted, visitors keep their places; trying
 /// A control log that is open, with a run of this node of its own.
 #[derive(Debug)]
 pub struct OpenControl {
-    run: NodeRun,
-    clock: Clock,
+    part: Part,
     data_dir: PathBuf,
-    storage: Storage,
-    /// The ledger of the log, if its snapshot tells.
-    ledger: Option<LedgerEpoch>,
 }
 
 impl OpenControl {
@@ -60,18 +57,14 @@ impl OpenControl {
     /// # Errors
     /// See [`OpenError`]: one line that says what to do.
     pub fn open(data_dir: &Path, node: NodeId, clock: Clock) -> Result<Self, OpenError> {
-        let storage = Storage::open(data_dir)?;
-        let generation = storage.next_generation(node, clock.wall().unix_seconds())?;
-        // Reading everything now tells of a damaged file before any listener opens.
-        let (_, _, state) = storage.split()?;
-        let ledger = state.read(|state| state.epoch);
-        Ok(Self { run: NodeRun { node, generation }, clock, data_dir: data_dir.to_owned(), storage, ledger })
+        let part = Part::begin(Storage::open(data_dir)?, node, clock)?;
+        Ok(Self { part, data_dir: data_dir.to_owned() })
     }
 
     /// This run of the node.
     #[must_use]
     pub fn run(&self) -> NodeRun {
-        self.run
+        self.part.run
     }
 
     /// Leads from now on, and keeps the desk told; the desk reaches the log from here on too.
@@ -80,7 +73,7 @@ impl OpenControl {
     /// When the system gives no thread.
     pub fn start(self, desk: Arc<Desk>) -> io::Result<RunningControl> {
         let reopen = self.reopen();
-        start(self.storage, reopen, self.clock, desk)
+        start(self.part.storage, reopen, self.part.clock, desk)
     }
 
     /// Takes this node's place in a fleet from now on, and keeps the desk told.
@@ -89,18 +82,82 @@ impl OpenControl {
     /// When the system gives no thread.
     pub fn join(self, desk: Arc<Desk>, membership: Membership, doors: Doors) -> io::Result<RunningControl> {
         let reopen = self.reopen();
-        let kept = keep::load(&self.data_dir, self.run.node, self.ledger);
+        let kept = keep::load(&self.data_dir, self.part.run.node, self.part.ledger);
         if let Some(kept) = &kept {
             desk.recall(kept.clone());
         }
         let keeping = keep::keep_up(Arc::clone(&desk), self.data_dir, kept);
-        join(self.storage, reopen, self.clock, desk, membership, doors, keeping)
+        on_a_thread(self.part.played(desk, membership, doors, keeping, reopen))
     }
 
     fn reopen(&self) -> impl Fn() -> Result<Storage, OpenError> + Send + 'static {
         let data_dir = self.data_dir.clone();
         move || Storage::open(&data_dir)
     }
+}
+
+/// A node's part in a fleet before it begins: on whose runtime it is played is up to the caller.
+#[derive(Debug)]
+pub struct Part {
+    run: NodeRun,
+    clock: Clock,
+    storage: Storage,
+    /// The ledger of the log, if its snapshot tells.
+    ledger: Option<LedgerEpoch>,
+}
+
+impl Part {
+    fn begin(storage: Storage, node: NodeId, clock: Clock) -> Result<Self, OpenError> {
+        let generation = storage.next_generation(node, clock.wall().unix_seconds())?;
+        // Reading everything now tells of a damaged file before any listener opens.
+        let (_, _, state) = storage.split()?;
+        let ledger = state.read(|state| state.epoch);
+        Ok(Self { run: NodeRun { node, generation }, clock, storage, ledger })
+    }
+
+    /// Opens the control log on a storage of the caller's, or makes it there, and begins a new run of the node.
+    ///
+    /// # Errors
+    /// See [`OpenError`].
+    pub fn open(backend: impl redb::StorageBackend, node: NodeId, clock: Clock) -> Result<Self, OpenError> {
+        Self::begin(Storage::on_backend(backend)?, node, clock)
+    }
+
+    /// This run of the node.
+    #[must_use]
+    pub fn run(&self) -> NodeRun {
+        self.run
+    }
+
+    /// The node's part, for as long as the caller's runtime lives. A storage that fails is opened again by way of
+    /// `backend`. What the node hears is kept nowhere: see [`Desk::keepsake`].
+    pub fn play<B: redb::StorageBackend>(
+        self,
+        desk: Arc<Desk>,
+        membership: Membership,
+        doors: Doors,
+        backend: impl Fn() -> B + Send + 'static,
+    ) -> impl Future<Output = ()> + Send + 'static {
+        let reopen = move || Storage::on_backend(backend());
+        self.played(desk, membership, doors, std::future::pending(), reopen).work
+    }
+
+    fn played(
+        self,
+        desk: Arc<Desk>,
+        membership: Membership,
+        doors: Doors,
+        keeping: impl Future<Output = ()> + Send + 'static,
+        reopen: impl Fn() -> Result<Storage, OpenError> + Send + 'static,
+    ) -> Played {
+        join(self.storage, reopen, self.clock, desk, membership, doors, keeping)
+    }
+}
+
+/// What a service does until it is asked to stop.
+struct Played {
+    stop: Arc<Stop>,
+    work: Pin<Box<dyn Future<Output = ()> + Send>>,
 }
 
 /// What a log is served with.
@@ -133,7 +190,7 @@ pub(super) fn start(
     let Parts { queue, stop, state, acknowledged, log } = Parts::new(clock, None);
     desk.set_control(log);
     let service = Service { desk, clock, queue, stop: Arc::clone(&stop), state, acknowledged };
-    on_a_thread(stop, service.run(storage, reopen))
+    on_a_thread(Played { stop, work: Box::pin(service.run(storage, reopen)) })
 }
 
 fn join(
@@ -144,7 +201,7 @@ fn join(
     membership: Membership,
     doors: Doors,
     keeping: impl Future<Output = ()> + Send + 'static,
-) -> io::Result<RunningControl> {
+) -> Played {
     let raft = Arc::new(ArcSwapOption::empty());
     let council = Council::new(Arc::clone(&raft), membership.clone());
     let Parts { queue, stop, state, acknowledged, log } = Parts::new(clock, Some(council));
@@ -157,13 +214,14 @@ fn join(
         // Nobody is served here: whoever calls hears so.
         drop((control, controllers, operator));
         let edge = LoneEdge { desk, stop: Arc::clone(&stop), membership };
-        return on_a_thread(stop, async move {
+        let work = async move {
             // The file stays open: it is locked, so that no second process takes this node's directory.
             let _locked = storage;
             let keeping = tokio::spawn(keeping);
             edge.run().await;
             keeping.abort();
-        });
+        };
+        return Played { stop, work: Box::pin(work) };
     }
     let known = membership.controllers.keys().copied().collect();
     let controller = Controller {
@@ -179,7 +237,7 @@ fn join(
         refusals: Arc::clone(&refusals),
         raft: Arc::clone(&raft),
     };
-    on_a_thread(stop, async move {
+    let work = async move {
         let keeping = tokio::spawn(keeping);
         let answering = tokio::spawn(answer_controllers(controllers, raft, known, Arc::clone(&refusals)));
         let relaying = tokio::spawn(answer_operators(operator, relay, refusals));
@@ -187,13 +245,11 @@ fn join(
         keeping.abort();
         answering.abort();
         relaying.abort();
-    })
+    };
+    Played { stop, work: Box::pin(work) }
 }
 
-fn on_a_thread(
-    stop: Arc<Stop>,
-    work: impl Future<Output = ()> + Send + 'static,
-) -> io::Result<RunningControl> {
+fn on_a_thread(Played { stop, work }: Played) -> io::Result<RunningControl> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let thread =
         std::thread::Builder::new().name("control".to_owned()).spawn(move || runtime.block_on(work))?;

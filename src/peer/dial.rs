@@ -1,13 +1,16 @@
 //! Calling another node.
 
+use std::fmt;
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use rustls::pki_types::ServerName;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-use super::conversation::{Conversation, LONGEST_HELLO, PeerError, halves};
+use super::conversation::{Conversation, LONGEST_HELLO, PeerError, Stream, halves};
 use super::hello::{Hello, Purpose, Welcome};
 use super::identity::{Identity, name_of};
 use super::refusals::Refusal;
@@ -58,18 +61,41 @@ pub enum DialError {
     },
 }
 
+/// The way to other nodes: TLS over TCP, or what a simulation has in its place.
+#[async_trait]
+pub trait Way: fmt::Debug + Send + Sync {
+    /// A stream to whoever is at the address, if that is the node that is expected there; the node at the other end is
+    /// as sure of this one.
+    ///
+    /// # Errors
+    /// When nobody answers there, or somebody else does.
+    async fn to(&self, address: &Address) -> io::Result<Box<dyn Stream>>;
+}
+
+#[async_trait]
+impl Way for Identity {
+    async fn to(&self, address: &Address) -> io::Result<Box<dyn Stream>> {
+        let name = ServerName::try_from(name_of(address.node))
+            .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
+        let stream = TcpStream::connect(&address.at).await?;
+        stream.set_nodelay(true)?;
+        let tls = TlsConnector::from(Arc::clone(&self.client));
+        Ok(Box::new(tls.connect(name, stream).await?))
+    }
+}
+
 /// Calls other nodes in the name of this one.
 #[derive(Clone, Debug)]
 pub struct Dialer {
-    identity: Identity,
+    way: Arc<dyn Way>,
     me: NodeRun,
 }
 
 impl Dialer {
     /// A dialer of this run.
     #[must_use]
-    pub fn new(identity: Identity, me: NodeRun) -> Self {
-        Self { identity, me }
+    pub fn new(way: impl Way + 'static, me: NodeRun) -> Self {
+        Self { way: Arc::new(way), me }
     }
 
     /// In whose name.
@@ -91,13 +117,8 @@ impl Dialer {
     }
 
     async fn converse(&self, to: &Address, purpose: Purpose) -> Result<Conversation, DialError> {
-        let name = ServerName::try_from(name_of(to.node))
-            .map_err(|error| unreachable(to, io::Error::new(io::ErrorKind::InvalidInput, error)))?;
-        let stream = TcpStream::connect(&to.at).await.map_err(|error| unreachable(to, error))?;
-        stream.set_nodelay(true).map_err(|error| unreachable(to, error))?;
-        let tls = TlsConnector::from(std::sync::Arc::clone(&self.identity.client));
-        let stream = tls.connect(name, stream).await.map_err(|error| unreachable(to, error))?;
-        let (mut saying, mut hearing) = halves(Box::new(stream));
+        let stream = self.way.to(to).await.map_err(|error| unreachable(to, error))?;
+        let (mut saying, mut hearing) = halves(stream);
         let broken = |source| DialError::Broken { node: to.node, at: to.at.clone(), source };
         saying.say(&Hello::new(self.me, purpose)).await.map_err(broken)?;
         let welcome: Welcome = hearing.hear_at_most(LONGEST_HELLO).await.map_err(broken)?;

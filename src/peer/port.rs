@@ -12,11 +12,11 @@ use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 use tokio_rustls::TlsAcceptor;
 
-use super::conversation::{Conversation, LONGEST_HELLO, halves};
+use super::conversation::{Conversation, LONGEST_HELLO, Stream, halves};
 use super::hello::{Hello, Purpose, Welcome};
 use super::identity::{Identity, is_of};
 use super::refusals::{Refusal, Refusals};
-use crate::model::ids::NodeRun;
+use crate::model::ids::{NodeId, NodeRun};
 
 /// How long whoever calls may take to say who it is.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -59,15 +59,13 @@ pub struct Port {
 }
 
 struct Host {
-    me: NodeRun,
     tls: TlsAcceptor,
-    reception: Reception,
-    refusals: Arc<Refusals>,
+    usher: Usher,
 }
 
 impl fmt::Debug for Host {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Host").field("me", &self.me).finish_non_exhaustive()
+        f.debug_struct("Host").field("usher", &self.usher).finish_non_exhaustive()
     }
 }
 
@@ -86,7 +84,7 @@ impl Port {
         listener.set_nonblocking(true)?;
         let listener = TcpListener::from_std(listener)?;
         let tls = TlsAcceptor::from(Arc::clone(&identity.server));
-        Ok(Self { listener, host: Arc::new(Host { me, tls, reception, refusals }) })
+        Ok(Self { listener, host: Arc::new(Host { tls, usher: Usher::new(me, reception, refusals) }) })
     }
 
     /// Lets callers in, for ever.
@@ -103,17 +101,15 @@ impl Port {
             };
             let from = from.ip();
             if let Some(dropped) = unknown.make_room() {
-                self.host.refuse(Refusal::Crowded, dropped);
+                self.host.usher.refuse(Refusal::Crowded, &dropped);
             }
             let host = Arc::clone(&self.host);
             let greeting = tokio::spawn(async move {
                 let greeted = tokio::time::timeout(PATIENCE, host.greet(stream)).await;
                 match greeted.unwrap_or(Err(Refusal::Silent)) {
                     // Whoever is known no longer stands in the crowd, however long the door takes to open.
-                    Ok((door, caller)) => drop(tokio::spawn(async move {
-                        let _ = tokio::time::timeout(PATIENCE, door.send(caller)).await;
-                    })),
-                    Err(refusal) => host.refuse(refusal, from),
+                    Ok(let_in) => drop(tokio::spawn(let_in.lead())),
+                    Err(refusal) => host.usher.refuse(refusal, &from),
                 }
             });
             unknown.0.push_back((from, greeting.abort_handle()));
@@ -149,13 +145,45 @@ impl Unknown {
 }
 
 impl Host {
-    /// Hears who calls and what for; to be led to this door.
-    async fn greet(&self, stream: TcpStream) -> Result<(mpsc::Sender<Conversation>, Conversation), Refusal> {
+    async fn greet(&self, stream: TcpStream) -> Result<LetIn, Refusal> {
         let _ = stream.set_nodelay(true);
         let stream = self.tls.accept(stream).await.map_err(|_| Refusal::Certificate)?;
         let certificate = stream.get_ref().1.peer_certificates().and_then(<[_]>::first).cloned();
         let certificate = certificate.ok_or(Refusal::Certificate)?;
-        let (mut saying, mut hearing) = halves(Box::new(stream));
+        self.usher.greet(Box::new(stream), |node| is_of(&certificate, node)).await
+    }
+}
+
+/// Hears who calls and what for, and leads them to the right door.
+#[derive(Clone, Debug)]
+pub struct Usher {
+    me: NodeRun,
+    reception: Reception,
+    refusals: Arc<Refusals>,
+}
+
+impl Usher {
+    /// An usher of this run.
+    #[must_use]
+    pub fn new(me: NodeRun, reception: Reception, refusals: Arc<Refusals>) -> Self {
+        Self { me, reception, refusals }
+    }
+
+    /// Lets a caller in whom the way proves to be the node that `proves` is true of; refused ones are counted.
+    pub async fn admit(&self, stream: Box<dyn Stream>, proves: impl Fn(NodeId) -> bool) {
+        let greeted = tokio::time::timeout(PATIENCE, self.greet(stream, proves)).await;
+        match greeted.unwrap_or(Err(Refusal::Silent)) {
+            Ok(let_in) => let_in.lead().await,
+            Err(refusal) => self.refuse(refusal, &"the other end"),
+        }
+    }
+
+    async fn greet(
+        &self,
+        stream: Box<dyn Stream>,
+        proves: impl Fn(NodeId) -> bool,
+    ) -> Result<LetIn, Refusal> {
+        let (mut saying, mut hearing) = halves(stream);
         let hello: Hello = hearing
             .hear_at_most(LONGEST_HELLO)
             .await
@@ -163,7 +191,7 @@ impl Host {
         let door = self.reception.door(hello.purpose);
         let refusal = if !hello.is_understood() {
             Some(Refusal::Version)
-        } else if !is_of(&certificate, hello.run.node) {
+        } else if !proves(hello.run.node) {
             Some(Refusal::WrongNode)
         } else if hello.run.node == self.me.node {
             Some(Refusal::SameNode)
@@ -177,11 +205,23 @@ impl Host {
         let _ = saying.say(&welcome).await;
         match refusal {
             Some(refusal) => Err(refusal),
-            None => Ok((door.clone(), Conversation::new(hello.run, saying, hearing))),
+            None => Ok(LetIn { door: door.clone(), caller: Conversation::new(hello.run, saying, hearing) }),
         }
     }
 
-    fn refuse(&self, refusal: Refusal, from: IpAddr) {
+    fn refuse(&self, refusal: Refusal, from: &dyn fmt::Display) {
         self.refusals.note(refusal, &format_args!("a caller at {from}"));
+    }
+}
+
+/// A caller who is known, before the door that it wants.
+struct LetIn {
+    door: mpsc::Sender<Conversation>,
+    caller: Conversation,
+}
+
+impl LetIn {
+    async fn lead(self) {
+        let _ = tokio::time::timeout(PATIENCE, self.door.send(self.caller)).await;
     }
 }

@@ -194,7 +194,6 @@ impl LogFile {
     }
 
     /// A log on a storage of the caller's, which is made if it is empty.
-    #[cfg(test)]
     pub(super) fn on_backend(backend: impl redb::StorageBackend) -> Result<Self, OpenError> {
         let path = PathBuf::from("(memory)");
         let database =

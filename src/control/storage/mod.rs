@@ -62,8 +62,10 @@ impl Storage {
         look::look(data_dir, node)
     }
 
-    /// A control log on a storage of the caller's.
-    #[cfg(test)]
+    /// A control log on a storage of the caller's, or a new one if it is empty.
+    ///
+    /// # Errors
+    /// See [`OpenError`].
     pub(super) fn on_backend(backend: impl redb::StorageBackend) -> Result<Self, OpenError> {
         Ok(Self { file: Arc::new(LogFile::on_backend(backend)?) })
     }

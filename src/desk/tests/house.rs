@@ -4,13 +4,12 @@ use std::future::{Future, poll_fn};
 use std::num::NonZeroU16;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::clock::Clock;
+use crate::clock::{Clock, Hands};
 use crate::desk::{
     Activity, Attendance, Desk, ExpressAnswer, ExpressKind, IssuedPass, JoinAnswer, PassAnswer, StatusAnswer,
     Waiting,
@@ -19,7 +18,7 @@ use crate::model::ids::{EventId, Generation, KeyId, LedgerEpoch, LogIndex, NodeI
 use crate::model::leader::Leader;
 use crate::model::ledger::{Change, ChangeKind, Command, Condition, KeyRecord, State, Step};
 use crate::model::policy::Fields;
-use crate::model::time::FleetTime;
+use crate::model::time::{BootTime, FleetTime};
 
 const START: u64 = 1_800_000_000_000;
 
@@ -39,7 +38,7 @@ pub(super) struct House {
     pub(super) event: EventId,
     leader: Leader,
     clock: Clock,
-    hand: &'static AtomicU64,
+    hands: &'static Hands,
     term: u64,
     pub(super) leads: bool,
     /// Ends that were put into the log.
@@ -57,7 +56,8 @@ fn fields(policy: Value) -> Fields {
 impl House {
     pub(super) fn new(policy: Value) -> Self {
         let now = FleetTime(START + 1_000);
-        let (clock, hand) = Clock::by_hand(1_000);
+        let hands: &'static Hands = Box::leak(Box::new(Hands::at(BootTime(1_000), now)));
+        let clock = Clock::moved_by(hands);
         let mut state = State::default();
         let key =
             KeyRecord { id: KeyId(0), secret: [7; 32], made_at: now, signs_from: now, verifies_until: None };
@@ -66,7 +66,7 @@ impl House {
         let leader = Leader::begin(Term(1), &state, Generation(1), clock.boot());
         let desk = Desk::new(run(1), clock);
         let event = "tour".parse().unwrap();
-        let mut house = Self { state, desk, event, leader, clock, hand, term: 1, leads: true, revoked: 0 };
+        let mut house = Self { state, desk, event, leader, clock, hands, term: 1, leads: true, revoked: 0 };
         house.change(ChangeKind::Put(fields(policy)));
         (0..3).for_each(|_| house.round());
         house
@@ -132,7 +132,7 @@ impl House {
         while self.clock.boot() < until {
             let step =
                 u64::try_from(until.since(self.clock.boot()).min(Duration::from_millis(250)).as_millis());
-            self.hand.fetch_add(step.unwrap(), Ordering::Relaxed);
+            self.hands.advance(Duration::from_millis(step.unwrap()));
             if self.leads {
                 self.round();
             }
@@ -141,7 +141,7 @@ impl House {
 
     /// Time passes and nobody hears of it.
     pub(super) fn drift(&self, time: Duration) {
-        self.hand.fetch_add(u64::try_from(time.as_millis()).unwrap(), Ordering::Relaxed);
+        self.hands.advance(time);
     }
 
     /// Passes minted here so far.
