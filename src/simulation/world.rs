@@ -465,7 +465,7 @@ fn fields(scenario: &Scenario) -> Fields {
         "bucket_seconds": if scenario.ordering == crate::model::policy::Ordering::Fifo { 1 } else { 10 },
         "session_ttl_s": 6,
         "session_max_s": if scenario.session_s > 10 { 120 } else { 12 },
-        "pass_claim_s": 4,
+        "pass_claim_s": if scenario.seed % 3 == 2 { 12 } else { 4 },
         "heartbeat_ttl_s": HEARTBEAT_TTL_S,
         "ticket_max_s": 600,
     });

@@ -44,7 +44,11 @@ pub fn honour(pass: &Pass, live: &LiveSet, minted: Provenance, contact: Contact,
         return Honour::Refused;
     }
     let known = live.pass(pass.id);
-    let expires = known.map_or(pass.expires, |known| known.expires.max(pass.expires));
+    let expires = known.map_or(pass.expires, |known| match known.claim {
+        // By its session, whatever the unused pass would have come to.
+        Some(claim) if claim.index >= pass.index => known.expires,
+        _ => known.expires.max(pass.expires),
+    });
     if upper >= expires {
         return Honour::Refused;
     }
@@ -120,6 +124,18 @@ mod tests {
             let gone = empty(11);
             assert_eq!(judge(pass(10, 60_000), &gone, contact), Honour::Refused);
         }
+    }
+
+    #[test]
+    fn a_session_may_be_over_before_the_unused_pass_would_have_been() {
+        let unused = pass(0, 90_000);
+        for contact in [Contact::Fresh, Contact::Stale, Contact::CutOff] {
+            assert_eq!(judge(unused, &live(10, Some(10), 50_000), contact), Honour::Refused);
+            let open = Honour::Open { expires: FleetTime(60_000) };
+            assert_eq!(judge(unused, &live(10, Some(10), 60_000), contact), open);
+        }
+        let renewed_elsewhere = judge(pass(11, 90_000), &live(10, Some(10), 60_000), Contact::Fresh);
+        assert_eq!(renewed_elsewhere, Honour::Open { expires: FleetTime(90_000) });
     }
 
     #[test]

@@ -17,6 +17,8 @@ use crate::model::time::{FleetTime, GRANT_LIFE, RELEASE_GUARD};
 pub struct Pool {
     live: LiveSet,
     expiring: BTreeSet<(FleetTime, TicketId)>,
+    /// Until when edges that have not heard of the first use may honour a pass, where that is after its session's end.
+    believed: BTreeMap<TicketId, FleetTime>,
     live_slots: u32,
     ending: Vec<Ending>,
     blocks: BTreeMap<BlockId, Block>,
@@ -156,7 +158,9 @@ impl Pool {
             self.end(entry, mint.pass, expires, mint.weight);
         } else if let Some(known) = self.live.pass(mint.pass).copied() {
             // Minted again where the first pass was not known yet: that edge may honour its own to the end.
-            if expires > known.expires {
+            if known.claim.is_some() {
+                self.believe(mint.pass, expires);
+            } else if expires > known.expires {
                 self.put_live(entry, mint.pass, LivePass { expires, ..known }, changes);
             }
         } else {
@@ -182,19 +186,31 @@ impl Pool {
             (settling == Settling::New).then(|| extend.expires.min(block.dead_at))
         });
         let shown = match (known, settled) {
-            // Minted again, as in `settle_mint`: the slot is held as long as the longer of the two may be honoured.
-            (Some(known), Some(expires)) => LivePass { expires: known.expires.max(expires), ..known },
-            (Some(known), None) => known,
+            (Some(known), _) => known,
             (None, Some(expires)) => LivePass { at, expires, claim: None, weight },
             (None, None) => return,
         };
+        // Minted again, as in `settle_mint`, or used for the first time: edges that have not heard of this use go by the
+        // unused pass, so the slot is held for them. Who has heard goes by the session.
+        settled.into_iter().for_each(|expires| self.believe(extend.pass, expires));
         let started = shown.claim.map_or(entry.now, |claim| claim.started);
         let ceiling = started.after(entry.policy.session_max);
         let wanted = entry.now.after(entry.policy.session_ttl).min(ceiling);
-        // What was acknowledged once may be in use anywhere: it is never shortened.
-        let expires = wanted.max(shown.expires);
+        let expires = if shown.claim.is_some() {
+            // What was acknowledged once may be in use anywhere: it is never shortened.
+            wanted.max(shown.expires)
+        } else {
+            self.believe(extend.pass, shown.expires);
+            wanted
+        };
         let claim = Some(Claim { started, index: entry.index });
         self.put_live(entry, extend.pass, LivePass { expires, claim, ..shown }, changes);
+    }
+
+    /// Some edge may honour the pass until then, unless it has heard better.
+    fn believe(&mut self, id: TicketId, until: FleetTime) {
+        let believed = self.believed.entry(id).or_default();
+        *believed = until.max(*believed);
     }
 
     pub(super) fn revoke(&mut self, entry: Entry<'_>, revoke: Revoke, changes: &mut Vec<LiveChange>) {
@@ -289,7 +305,8 @@ impl Pool {
     }
 
     fn end(&mut self, entry: Entry<'_>, id: TicketId, expires: FleetTime, weight: Weight) {
-        let free_by = expires.after(RELEASE_GUARD);
+        let believed = self.believed.remove(&id).unwrap_or_default();
+        let free_by = expires.max(believed).after(RELEASE_GUARD);
         self.ending.push(Ending { id, index: entry.index, free_by, slots: weight.slots() });
     }
 

@@ -317,3 +317,52 @@ fn what_was_not_presented_in_time_ends_unless_it_is_in_use_by_now() {
     assert!(ledger.live().is_consumed(id(1)));
     assert!(ledger.live().pass(id(2)).is_some() && !ledger.live().is_consumed(id(3)));
 }
+
+/// A session shorter than the time to begin it: who has heard of it goes by it, and for who has not the slot is held.
+#[test]
+fn the_slot_of_a_short_session_is_free_once_every_edge_has_heard_of_its_end() {
+    for heard in [true, false] {
+        let mut ledger = Ledger::new(serde_json::json!({ "capacity": 10, "max_admit_per_sec": 40,
+            "pass_claim_s": 60, "session_ttl_s": 10 }));
+        let block = ledger.block(1);
+        let unused = Mint { expires: FleetTime(START + 60_000), ..ledger.minted(1, id(1)) };
+        ledger.tick(|tick| tick.settle.push(settle(block, &[unused], Some(1))));
+        ledger.wait(1_000);
+        ledger.extend(first_use(block, 1, id(1), unused.expires));
+        assert_eq!(ledger.live().pass(id(1)).unwrap().expires, FleetTime(START + 11_000));
+        // Renewed, as any edge may ask.
+        ledger.wait(5_000);
+        ledger.extend(first_use(block, 1, id(1), unused.expires));
+        assert_eq!(ledger.live().pass(id(1)).unwrap().expires, FleetTime(START + 16_000));
+        ledger.wait(10_000);
+        ledger.tick(|_| {});
+        assert!(ledger.live().is_consumed(id(1)));
+        assert_eq!(ledger.occupied(), 1, "an edge may not have heard of the first use");
+        if heard {
+            ledger.acknowledged_tick(ledger.state.index, |_| {});
+        } else {
+            ledger.now = FleetTime(START + 61_999);
+            ledger.tick(|_| {});
+            assert_eq!(ledger.occupied(), 1);
+            ledger.wait(1);
+            ledger.tick(|_| {});
+        }
+        assert_eq!(ledger.occupied(), 0);
+    }
+}
+
+#[test]
+fn who_leaves_a_short_session_gives_the_slot_back_once_every_edge_has_heard() {
+    let mut ledger = Ledger::new(serde_json::json!({ "capacity": 10, "max_admit_per_sec": 40,
+        "pass_claim_s": 60, "session_ttl_s": 10 }));
+    let block = ledger.block(1);
+    let unused = Mint { expires: FleetTime(START + 60_000), ..ledger.minted(1, id(1)) };
+    ledger.tick(|tick| tick.settle.push(settle(block, &[unused], Some(1))));
+    ledger.extend(first_use(block, 1, id(1), unused.expires));
+    ledger.tick(|tick| tick.revoke.push(Revoke { id: id(1), why: RevokeReason::Left }));
+    ledger.wait(20_000);
+    ledger.tick(|_| {});
+    assert_eq!(ledger.occupied(), 1, "as long as the unused pass may be honoured somewhere");
+    ledger.acknowledged_tick(ledger.state.index, |_| {});
+    assert_eq!(ledger.occupied(), 0);
+}
