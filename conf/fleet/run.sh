@@ -15,34 +15,46 @@ for node in 1 2 3; do
     fi
 done
 
-started=()
-trap 'kill "${started[@]}" 2>/dev/null || true; wait' EXIT
+nodes=() shop=
+# Nodes are ended by SIGINT: at once, since nobody is to be sent elsewhere first. What bash has to say of each is not news.
+end() {
+    trap - EXIT INT TERM
+    { kill -INT "${nodes[@]}"; kill "$shop"; wait; } 2>/dev/null || true
+}
+trap end EXIT
+trap 'exit 0' INT TERM
 "$load" origin --listen 127.0.0.1:3000 >state/shop.log 2>&1 &
-started+=($!)
+shop=$!
 for node in 1 2 3; do
     "$anteroom" run -c "node$node.yaml" >"state/node$node.log" 2>&1 &
-    started+=($!)
+    nodes+=($!)
 done
 
 status() { "$anteroom" cluster status -c node1.yaml 2>/dev/null; }
-founded=false
-for _ in $(seq 100); do
-    if status | grep -q ' leads '; then founded=true; break; fi
+# All three are heard by the one that leads, and none of them is still on its way.
+is_whole() {
+    status >state/status
+    [ "$(grep -c '^node .*  heard  ' state/status)" = 3 ] && ! grep -q 'does not answer\|not known' state/status
+}
+whole=false
+for _ in $(seq 150); do
+    if is_whole; then whole=true; break; fi
     # Refused once the fleet is founded, and while a controller is on its way up.
-    "$anteroom" cluster init -c node1.yaml >state/init.log 2>&1 || true
+    if ! grep -q '^controller ' state/status; then "$anteroom" cluster init -c node1.yaml >state/init.log 2>&1 || true; fi
     sleep 0.2
 done
-if ! $founded; then
-    echo "the fleet is not founded; see state/*.log in $(pwd):" >&2
-    cat state/init.log >&2
+if ! $whole; then
+    echo "the fleet does not come together; see state/*.log in $(pwd):" >&2
+    cat state/status state/init.log >&2 || true
     exit 1
 fi
 
-status
+cat state/status
 echo
 echo "  The shop's doors: http://127.0.0.1:8081/ http://127.0.0.1:8082/ http://127.0.0.1:8083/"
 echo "  It holds 5 visitors, one more a second; what the nodes say is in $(pwd)/state/node*.log"
 echo "  Kill a node, and look again:  $anteroom cluster status -c $(pwd)/node2.yaml"
 echo
 echo "  Ctrl-C ends the fleet."
-wait
+# A node that was killed on purpose is not worth a line either.
+{ wait; } 2>/dev/null
