@@ -9,9 +9,9 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::read::{milliseconds, required_address, required_path};
-use super::settings::{InvalidServerAddress, ServerAddress};
+use super::settings::{InvalidServerAddress, ServerAddress, Settings};
 use crate::model::ids::NodeId;
-use crate::model::policy::Reader;
+use crate::model::policy::{Fault, Reader};
 
 /// `cluster`: how this node takes part in a fleet.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,6 +37,15 @@ pub struct PeerFiles {
     pub certificate: PathBuf,
     /// `key`: its private key.
     pub key: PathBuf,
+}
+
+impl ClusterSettings {
+    /// `listen`, if others may call this node there.
+    fn listen_address(&self) -> Option<ServerAddress> {
+        let port = NonZeroU16::new(self.listen.port())?;
+        (!self.listen.ip().is_unspecified())
+            .then(|| ServerAddress { host: self.listen.ip().to_string(), port })
+    }
 }
 
 impl PeerFiles {
@@ -129,6 +138,48 @@ fn read_controllers(reader: &mut Reader<'_>) -> BTreeMap<NodeId, ServerAddress> 
         }
     }
     controllers
+}
+
+/// Finds where the addresses of a node contradict what `controllers` says of it, or of another.
+pub(super) fn check_cluster(settings: &Settings, faults: &mut Vec<Fault>) {
+    // Of a node whose number could not be read nothing is known.
+    if faults.iter().any(|fault| fault.path == "node.id") {
+        return;
+    }
+    let (Some(cluster), me) = (&settings.cluster, settings.node.id) else { return };
+    let ClusterSettings { advertise, controllers, .. } = cluster;
+    let listen = cluster.listen_address();
+    let own = [("listen", listen.as_ref()), ("advertise", advertise.as_ref())];
+    let own = own.into_iter().filter_map(|(key, address)| Some((key, address?)));
+    for (key, address) in own.clone() {
+        let is_there = |(node, at): &(&NodeId, &ServerAddress)| **node != me && is_same(at, address);
+        if let Some((other, _)) = controllers.iter().find(is_there) {
+            let problem = format!(
+                "{address} is the address of controller {other} in `controllers`, and this is node {me}; write the address \
+                 of this node, or its `node.id`"
+            );
+            faults.push(Fault { path: format!("cluster.{key}"), problem });
+        }
+    }
+    let Some(stated) = controllers.get(&me) else { return };
+    let Some((key, reached)) = own.clone().next_back() else { return };
+    if own.into_iter().all(|(_, address)| !may_be_same(stated, address)) {
+        let problem = format!(
+            "{stated} is not where this node, which is node {me}, says that it is reached: that is {reached} by `{key}`; \
+             write one address in both places, or mend `node.id`"
+        );
+        faults.push(Fault { path: format!("cluster.controllers.{me}"), problem });
+    }
+}
+
+fn is_same(one: &ServerAddress, other: &ServerAddress) -> bool {
+    one_spelling(one) == one_spelling(other)
+}
+
+/// Whether two addresses may lead to one node: a name may be that of any address.
+fn may_be_same(one: &ServerAddress, other: &ServerAddress) -> bool {
+    let is_ip = |address: &ServerAddress| address.host.parse::<IpAddr>().is_ok();
+    is_same(one, other) || (one.port == other.port && is_ip(one) != is_ip(other))
 }
 
 /// The id that a key spells; one spelling per id (no `01`), so that no controller is given twice.

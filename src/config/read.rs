@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use super::cluster::read_cluster;
+use super::cluster::{check_cluster, read_cluster};
 use super::settings::{
     AdminSettings, EventSettings, HealthSettings, Limits, ListenerSettings, MetricsSettings, NodeSettings,
     OriginSettings, Settings, TlsFiles,
@@ -27,6 +27,7 @@ pub(super) fn read(map: Map<String, Value>) -> (Settings, Vec<Fault>) {
     faults.extend(event_faults);
     check_references(&draft, &mut faults);
     check_addresses(&draft, &mut faults);
+    check_cluster(&draft.settings, &mut faults);
     check_events(&draft, &mut faults);
     (draft.settings, faults)
 }

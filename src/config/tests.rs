@@ -172,7 +172,7 @@ fn one_three_or_five_controllers_make_a_fleet() {
     for count in 0..=7 {
         let controllers: Vec<_> = (1..=count).map(|id| format!("{id}: a-{id}.internal:7946")).collect();
         let text = format!(
-            "listeners: [ {{ address: 127.0.0.1:1 }} ]\ncluster: {{ listen: 127.0.0.1:2, tls: {{ ca: ca.crt, certificate: \
+            "listeners: [ {{ address: 127.0.0.1:1 }} ]\ncluster: {{ listen: 127.0.0.1:7946, tls: {{ ca: ca.crt, certificate: \
              node.crt, key: node.key }}, controllers: {{ {} }} }}",
             controllers.join(", ")
         );
