@@ -77,9 +77,8 @@ pub fn check(file: &Path) -> Result<Settings, Faults> {
         let problem = certificates::read(files).err()?.to_string();
         Some(Fault { path: format!("listeners[{at}].tls"), problem })
     };
-    let cluster = settings.cluster.as_ref();
-    let identity = cluster.and_then(|cluster| peering::identity(cluster, settings.node.id).err());
-    let identity = identity.map(|error| Fault { path: "cluster.tls".to_owned(), problem: error.to_string() });
+    let cluster = settings.cluster.iter();
+    let identity = cluster.flat_map(|cluster| peering::identity_faults(cluster, settings.node.id));
     let faults: Vec<_> = files.filter_map(fault).chain(identity).collect();
     if faults.is_empty() { Ok(settings) } else { Err(Faults::around(file, faults)) }
 }

@@ -8,12 +8,13 @@ use tokio::sync::mpsc;
 
 use super::bind::bind;
 use super::node::StartError;
-use crate::config::{ClusterSettings, ServerAddress};
+use crate::config::{ClusterSettings, PeerFiles, ServerAddress};
 use crate::control::{Doors, Membership, OpenControl, RunningControl};
 use crate::desk::Desk;
 use crate::gossip::{Gossip, Pace};
 use crate::model::ids::{NodeId, NodeRun};
-use crate::peer::{Dialer, Identity, IdentityError, Port, Reception, Refusals};
+use crate::model::policy::Fault;
+use crate::peer::{Dialer, Identity, IdentityError, IdentityFiles, Port, Reception, Refusals};
 
 /// Callers who may wait to be attended to.
 const MOST_WAITING: usize = 64;
@@ -22,9 +23,17 @@ const MOST_WAITING: usize = 64;
 ///
 /// # Errors
 /// When its certificate files do not do.
-pub(super) fn identity(cluster: &ClusterSettings, node: NodeId) -> Result<Identity, IdentityError> {
+fn identity(cluster: &ClusterSettings, node: NodeId) -> Result<Identity, IdentityError> {
     let files = &cluster.tls;
     Identity::load(&files.ca, &files.certificate, &files.key, node)
+}
+
+/// What is wrong with the certificate files, under the keys that name them.
+pub(super) fn identity_faults(cluster: &ClusterSettings, node: NodeId) -> Vec<Fault> {
+    let PeerFiles { ca, certificate, key } = &cluster.tls;
+    let faults = Identity::faults(IdentityFiles { ca, certificate, key }, node);
+    let told = |error: IdentityError| Fault { path: error.path().to_owned(), problem: error.to_string() };
+    faults.into_iter().map(told).collect()
 }
 
 /// A place in a fleet that is not taken yet.
@@ -79,6 +88,7 @@ impl Peering {
             controllers: membership.controllers.clone(),
             callers: gossips,
             pace: Pace::default(),
+            refusals: Arc::clone(&refusals),
         };
         let doors =
             Doors { control: edges, raft: controllers, operator: operators, refusals: Arc::clone(&refusals) };

@@ -1,20 +1,25 @@
 //! Those who call with gossip.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use chitchat::{ChitchatMessage, Deserializable};
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::Instant;
 
 use super::book::Book;
 use super::line::{LONGEST_FRAME, LONGEST_OPENING, Opening};
 use crate::model::ids::{Generation, NodeId};
-use crate::peer::{Conversation, PeerError};
+use crate::peer::{Conversation, PeerError, Refusal, Refusals};
 
 /// How long a caller may take to say where it is to be found.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Of one node's nonsense is told no more often.
+const TELL_GAP: Duration = Duration::from_secs(60);
 
 /// A message and the address of its sender.
 pub(super) type Heard = (SocketAddr, ChitchatMessage);
@@ -25,8 +30,9 @@ pub(super) struct Callers {
     inbox: mpsc::Sender<Heard>,
     hearing: BTreeMap<NodeId, (Generation, AbortHandle)>,
     tasks: JoinSet<Result<(), (NodeId, Unheard)>>,
-    /// Whose nonsense was told of.
-    odd: BTreeSet<NodeId>,
+    refusals: Arc<Refusals>,
+    /// Whose nonsense was told of, and when.
+    told: BTreeMap<NodeId, Instant>,
 }
 
 /// Why a caller is not listened to any longer.
@@ -43,16 +49,19 @@ enum Unheard {
 }
 
 impl Unheard {
-    /// Whether the connection is over, as every one is some day.
-    fn is_usual(&self) -> bool {
-        matches!(self, Self::Peer(PeerError::Lost(_)))
+    /// What the caller is refused for; `None`: the connection is over, as every one is some day.
+    fn refusal(&self) -> Option<Refusal> {
+        match self {
+            Self::Peer(error) => error.refusal(),
+            Self::Silent => Some(Refusal::Silent),
+            Self::Nowhere(_) | Self::Garbled(_) => Some(Refusal::Garbage),
+        }
     }
 }
 
 impl Callers {
-    pub(super) fn new(book: Book, inbox: mpsc::Sender<Heard>) -> Self {
-        let (hearing, tasks, odd) = (BTreeMap::new(), JoinSet::new(), BTreeSet::new());
-        Self { book, inbox, hearing, tasks, odd }
+    pub(super) fn new(book: Book, inbox: mpsc::Sender<Heard>, refusals: Arc<Refusals>) -> Self {
+        Self { book, inbox, hearing: BTreeMap::new(), tasks: JoinSet::new(), refusals, told: BTreeMap::new() }
     }
 
     /// Hears callers out until the door is closed and the last has hung up.
@@ -84,9 +93,14 @@ impl Callers {
         }
     }
 
+    /// Counts what a node is not listened to for, and tells of it.
     fn tell(&mut self, node: NodeId, why: &Unheard) {
-        if !why.is_usual() && self.odd.insert(node) {
-            tracing::warn!(%node, "gossip of a node is not taken: {why}");
+        let Some(refusal) = why.refusal() else { return };
+        self.refusals.count_one(refusal);
+        let now = Instant::now();
+        if self.told.get(&node).is_none_or(|told| now.duration_since(*told) >= TELL_GAP) {
+            self.told.insert(node, now);
+            tracing::warn!(%node, reason = refusal.as_str(), "gossip of a node is not taken: {why}");
         }
     }
 }

@@ -17,7 +17,7 @@ use super::pace::Pace;
 use crate::desk::{Desk, Life, Neighbour};
 use crate::model::ids::{Generation, NodeId, NodeRun};
 use crate::model::tidings::{Change, Telling, Tidings};
-use crate::peer::{Conversation, Dialer};
+use crate::peer::{Conversation, Dialer, Refusals};
 
 /// Messages that wait to be taken.
 const MOST_WAITING: usize = 64;
@@ -58,16 +58,18 @@ pub struct Gossip {
     pub callers: mpsc::Receiver<Conversation>,
     /// How often, and how long is remembered.
     pub pace: Pace,
+    /// Counts who is not listened to.
+    pub refusals: Arc<Refusals>,
 }
 
 impl Gossip {
     /// Gossips for ever.
     pub async fn run(self) {
-        let Self { desk, dialer, at, controllers, callers, pace } = self;
+        let Self { desk, dialer, at, controllers, callers, pace, refusals } = self;
         let book = Book::new(dialer.me().node);
         let (inbox, heard) = mpsc::channel(MOST_WAITING);
         let exchange = Exchange::new(dialer, at, book.clone(), heard);
-        let receiving = Callers::new(book.clone(), inbox.clone()).receive(callers);
+        let receiving = Callers::new(book.clone(), inbox.clone(), refusals).receive(callers);
         let looking_up = look_up(&book, &controllers);
         let talker = Talker { desk, at, controllers: &controllers, book: &book, exchange, pace };
         tokio::join!(receiving, looking_up, talker.run());

@@ -21,7 +21,8 @@ use crate::desk::{Desk, Life, Neighbour};
 use crate::model::exchange::EdgeStage;
 use crate::model::ids::{Generation, NodeId, NodeRun, Term};
 use crate::peer::{
-    Address, Conversation, Dialer, Identity, Issued, Port, Purpose, Reception, Refusals, issue_ca, issue_node,
+    Address, Conversation, Dialer, Identity, Issued, Port, Purpose, Reception, Refusal, Refusals, issue_ca,
+    issue_node,
 };
 
 const QUICK: Pace = Pace { interval: Duration::from_millis(40), memory: Duration::from_secs(2) };
@@ -45,6 +46,7 @@ struct Fleet {
 
 struct Running {
     desk: Arc<Desk>,
+    refusals: Arc<Refusals>,
     tasks: [JoinHandle<()>; 2],
 }
 
@@ -104,6 +106,7 @@ impl Fleet {
         let me = run(id, generation);
         let desk = Desk::new(me, Clock::start());
         let (port, callers) = self.port(me);
+        let refusals = Arc::new(Refusals::default());
         let gossip = Gossip {
             desk: Arc::clone(&desk),
             dialer: self.dialer(me),
@@ -111,9 +114,10 @@ impl Fleet {
             controllers: [(node(1), self.at(1).to_string())].into(),
             callers,
             pace: QUICK,
+            refusals: Arc::clone(&refusals),
         };
         let gossip = tokio::spawn(gossip.run());
-        self.nodes.insert(id, Running { desk, tasks: [port, gossip] });
+        self.nodes.insert(id, Running { desk, refusals, tasks: [port, gossip] });
     }
 
     fn stop(&mut self, id: u16) {
@@ -208,7 +212,7 @@ async fn a_new_run_of_a_node_takes_the_place_of_the_old_one() {
 }
 
 #[tokio::test]
-async fn nonsense_is_not_listened_to_and_does_no_harm() {
+async fn nonsense_is_not_listened_to_is_counted_and_does_no_harm() {
     let mut fleet = Fleet::new(3);
     (1..=2).for_each(|id| fleet.start(id, 1));
     fleet.converge(100).await;
@@ -228,6 +232,10 @@ async fn nonsense_is_not_listened_to_and_does_no_harm() {
         let _ = caller.say(&frame).await;
         hung_up(caller).await;
     }
+    let refusals = &fleet.nodes[&1].refusals;
+    let counted = || Refusal::ALL.map(|why| refusals.count(why)).iter().sum::<u64>() == 7;
+    until("every one of them is counted", counted).await;
+    assert_eq!([Refusal::Garbage, Refusal::TooLong].map(|why| refusals.count(why)), [5, 2]);
     fleet.converge(200).await;
 }
 
@@ -319,7 +327,7 @@ async fn a_node_that_does_not_read_holds_nobody_up() {
     let (_port, mut unread) = fleet.port(run(2, 1));
     let (_other_port, door) = fleet.port(run(3, 1));
     let (inbox, mut taken) = mpsc::channel(4);
-    let receiving = tokio::spawn(Callers::new(Book::new(node(3)), inbox).receive(door));
+    let receiving = tokio::spawn(Callers::new(Book::new(node(3)), inbox, Arc::default()).receive(door));
     let book = Book::new(node(1));
     book.set_controllers([(fleet.at(2), node(2)), (fleet.at(3), node(3))].into());
     let (_inbox, heard) = mpsc::channel(1);

@@ -15,7 +15,7 @@ mod refusals;
 pub use conversation::{Conversation, Hearing, PeerError, Saying, Stream};
 pub use dial::{Address, DialError, Dialer, Way};
 pub use hello::Purpose;
-pub use identity::{Identity, IdentityError};
+pub use identity::{Identity, IdentityError, IdentityFiles, IdentityPart};
 pub use issue::{IssueError, Issued, issue_ca, issue_node, node_name};
 pub use port::{Port, Reception, Usher};
 pub use refusals::{Refusal, Refusals};

@@ -116,6 +116,13 @@ impl Refusals {
         }
     }
 
+    /// Counts one that the caller tells of itself.
+    pub fn count_one(&self, refusal: Refusal) {
+        if let Some(count) = self.0.get(refusal as usize) {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
     /// How many were refused for this reason.
     #[must_use]
     pub fn count(&self, refusal: Refusal) -> u64 {
