@@ -1,11 +1,15 @@
 //! `anteroom cluster`: the operator's API for those who have a shell on a node.
 
+mod told;
+
 use std::num::NonZeroU16;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
+
+use told::told;
 
 use super::ask::{Answer, Question, ask};
 use super::{Ended, complain, say};
@@ -22,7 +26,7 @@ pub(super) enum Cluster {
         #[command(flatten)]
         node: Asked,
     },
-    /// Tells who the controllers and the nodes are, and how far in the log each of them is.
+    /// Tells who leads, who the controllers and the nodes are, which of them answer, and how far in the log each of them is.
     Status {
         /// As JSON.
         #[arg(long)]
@@ -159,39 +163,6 @@ fn understood(answer: &Answer) -> Result<Value, String> {
     }
 }
 
-/// A fleet in lines for people, one for each controller and each run of a node.
-fn told(fleet: &Value) -> String {
-    let alone = fleet.get("alone").and_then(Value::as_bool).unwrap_or_default();
-    let rows = |key| fleet.get(key).and_then(Value::as_array).into_iter().flatten();
-    let leads = |row: &Value| row.get("leads") == Some(&Value::Bool(true));
-    let who = match rows("controllers").count() {
-        _ if alone => "this node is alone",
-        0 => "a fleet that is not founded; `anteroom cluster init` founds it",
-        _ if rows("controllers").any(leads) => "a fleet",
-        _ => "a fleet that nobody leads, as this controller knows it",
-    };
-    let mut lines = vec![format!("{who}; log index {}", text(fleet, "index"))];
-    lines.extend(rows("controllers").map(|row| {
-        let is = |key, yes: &'static str, no| if row.get(key) == Some(&Value::Bool(true)) { yes } else { no };
-        format!(
-            "controller {}  {}  {}  {}  log index {}",
-            text(row, "node"),
-            text(row, "address"),
-            is("votes", "votes", "catches up"),
-            is("leads", "leads", "follows"),
-            text(row, "log_index"),
-        )
-    }));
-    lines.extend(rows("nodes").map(|row| {
-        let heard = match row.get("acknowledged_index") {
-            None | Some(Value::Null) => "not heard".to_owned(),
-            Some(index) => format!("acknowledged index {index}"),
-        };
-        format!("node {}  run {}  {heard}", text(row, "node"), text(row, "generation"))
-    }));
-    lines.join("\n")
-}
-
 /// A value as people read it; `?` where it is not known.
 fn text(of: &Value, key: &str) -> String {
     match of.get(key) {
@@ -247,38 +218,6 @@ mod tests {
         ] {
             parse(line).unwrap_err();
         }
-    }
-
-    #[test]
-    fn a_fleet_is_told_in_one_line_for_each_controller_and_each_node() {
-        let controller = |node, votes, leads, index| json!({ "node": node, "address": "a:1", "votes": votes, "leads": leads, "log_index": index });
-        let fleet = json!({
-            "alone": false,
-            "index": 42,
-            "controllers": [controller(1, true, true, Some(42)), controller(2, false, false, None)],
-            "nodes": [
-                { "node": 1, "generation": 7, "acknowledged_index": 41 },
-                { "node": 9, "generation": 3, "acknowledged_index": null },
-            ],
-        });
-        let lines = [
-            "a fleet; log index 42",
-            "controller 1  a:1  votes  leads  log index 42",
-            "controller 2  a:1  catches up  follows  log index ?",
-            "node 1  run 7  acknowledged index 41",
-            "node 9  run 3  not heard",
-        ];
-        assert_eq!(told(&fleet), lines.join("\n"));
-    }
-
-    #[test]
-    fn a_fleet_without_a_leader_or_a_founder_is_told_as_such() {
-        let controller =
-            json!({ "node": 1, "address": "a:1", "votes": true, "leads": false, "log_index": 5 });
-        let mut fleet = json!({ "alone": false, "index": 5, "controllers": [controller], "nodes": [] });
-        assert!(told(&fleet).starts_with("a fleet that nobody leads"), "{}", told(&fleet));
-        fleet["controllers"] = json!([]);
-        assert!(told(&fleet).starts_with("a fleet that is not founded"), "{}", told(&fleet));
     }
 
     #[test]

@@ -5,37 +5,52 @@
 //! middle of a term and then voted, two who know less than the fleet has promised could elect one of them. So a log that
 //! has neither an entry nor a vote hears nothing of raft until another controller says that its part begins: when the
 //! fleet is founded, and nothing was promised yet, or when it is added, and no vote of it counts until it has caught up.
-//! Being told is not kept on disk: whoever forgets that has forgotten the rest too.
+//! Being told is kept in the file of the log, so that a founding survives a restart, and is lost only with the rest.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use arc_swap::ArcSwapOption;
 use openraft::Raft;
 
-use super::storage::LogTypes;
+use super::storage::{LogTypes, OpenError, Storage};
 
 /// Whether this controller was told that its part begins; clones share it.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Beginning(Arc<AtomicBool>);
+pub(super) struct Beginning {
+    told: Arc<AtomicBool>,
+    log: Arc<ArcSwapOption<Storage>>,
+}
 
 impl Beginning {
-    /// Whether raft may hear others: its log has begun, or is about to.
-    pub(super) async fn admits(&self, raft: &Raft<LogTypes>) -> bool {
-        if has_begun(raft).await {
-            // Whoever loses the disk from now on has to be told anew.
-            self.0.store(false, Ordering::Relaxed);
-            return true;
-        }
-        self.0.load(Ordering::Relaxed)
+    /// The log is open from now on.
+    pub(super) fn open(&self, storage: &Storage) -> Result<(), OpenError> {
+        self.told.store(storage.is_told()?, Ordering::Relaxed);
+        self.log.store(Some(Arc::new(storage.clone())));
+        Ok(())
     }
 
-    /// Another controller says that the part of this one begins; false if it began long ago.
-    pub(super) async fn tell(&self, raft: &Raft<LogTypes>) -> bool {
+    /// The log is to be closed: nothing here holds its file any longer.
+    pub(super) fn close(&self) {
+        self.log.store(None);
+    }
+
+    /// Whether raft may hear others: its log has begun, or is about to.
+    pub(super) async fn admits(&self, raft: &Raft<LogTypes>) -> bool {
+        has_begun(raft).await || self.told.load(Ordering::Relaxed)
+    }
+
+    /// Another controller says that the part of this one begins; false if it began long ago, `None` if it cannot be
+    /// noted.
+    pub(super) async fn tell(&self, raft: &Raft<LogTypes>) -> Option<bool> {
         if has_begun(raft).await {
-            return false;
+            return Some(false);
         }
-        self.0.store(true, Ordering::Relaxed);
-        true
+        let storage = self.log.load_full()?;
+        storage.note_told().await.then(|| {
+            self.told.store(true, Ordering::Relaxed);
+            true
+        })
     }
 }
 

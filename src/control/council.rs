@@ -7,25 +7,43 @@ use std::time::Duration;
 use arc_swap::ArcSwapOption;
 use openraft::{BasicNode, ChangeMembers, Raft};
 use serde_json::{Value, json};
+use tokio::sync::{Mutex, MutexGuard};
+use tokio::time::Instant;
 
 use super::acknowledged::Acknowledged;
-use super::fleet::Membership;
-use super::peers::{is_founded, tell_of_beginning};
+use super::change::Change;
+use super::fleet::{Leadership, Membership};
+use super::heard::Heard;
+use super::peers::{NotAsked, is_founded, tell_of_beginning};
 use super::raft::node_of;
 use super::storage::LogTypes;
 use crate::desk::ControlError;
 use crate::model::ids::{NodeId, NodeRun};
 use crate::model::ledger::State;
-use crate::peer::Address;
+use crate::model::time::as_millis;
+use crate::peer::{Address, DialError};
 
-/// How long a change of controllers may take: the new one has to catch up first.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// How long a step of a change of controllers may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How long a new controller may take to catch up.
+const CATCH_UP: Duration = Duration::from_secs(15);
+
+/// A new controller that says nothing for so long is given up.
+const SILENCE: Duration = Duration::from_secs(5);
+
+/// How often the leader looks for a change that nobody is at work on.
+const LOOK: Duration = Duration::from_millis(500);
 
 /// The controllers, as one of them sees them.
 #[derive(Clone)]
 pub(super) struct Council {
     raft: Arc<ArcSwapOption<Raft<LogTypes>>>,
     membership: Membership,
+    leadership: Leadership,
+    heard: Heard,
+    /// Held while a change is made: there is one at a time.
+    at_work: Arc<Mutex<()>>,
 }
 
 impl std::fmt::Debug for Council {
@@ -35,11 +53,16 @@ impl std::fmt::Debug for Council {
 }
 
 impl Council {
-    pub(super) fn new(raft: Arc<ArcSwapOption<Raft<LogTypes>>>, membership: Membership) -> Self {
-        Self { raft, membership }
+    pub(super) fn new(
+        raft: Arc<ArcSwapOption<Raft<LogTypes>>>,
+        membership: Membership,
+        leadership: Leadership,
+        heard: Heard,
+    ) -> Self {
+        Self { raft, membership, leadership, heard, at_work: Arc::default() }
     }
 
-    fn raft(&self) -> Result<Arc<Raft<LogTypes>>, ControlError> {
+    pub(super) fn raft(&self) -> Result<Arc<Raft<LogTypes>>, ControlError> {
         let closed =
             || ControlError::Unavailable("the control log of this controller is not open".to_owned());
         self.raft.load_full().ok_or_else(closed)
@@ -51,8 +74,6 @@ impl Council {
         let raft = self.raft()?;
         let Membership { dialer, controllers, .. } = &self.membership;
         let unavailable = |error: &dyn std::fmt::Display| ControlError::Unavailable(error.to_string());
-        // One that has begun to found and was never elected may try again: the others may have forgotten that they
-        // were told.
         let begun = raft.is_initialized().await.map_err(|error| unavailable(&error))?;
         if begun && raft.metrics().borrow().last_log_index != Some(0) {
             return Err(already(dialer.me().node));
@@ -62,14 +83,20 @@ impl Council {
             .filter(|(node, _)| **node != dialer.me().node)
             .map(|(node, at)| Address { node: *node, at: at.clone() })
             .collect();
-        let absent = |error: anyhow::Error| unavailable(&format!("every controller must run: {error:#}"));
-        for address in &others {
+        let absent = |error: NotAsked| {
+            ControlError::Conflict(format!(
+                "every controller must run when the fleet is founded: {error}; nothing was changed, start it and try again"
+            ))
+        };
+        // One that has begun to found and was never elected goes on with it: that the others had no log it saw before it
+        // began, and what they have since is a vote for it.
+        for address in others.iter().filter(|_| !begun) {
             if is_founded(dialer, address).await.map_err(absent)? {
                 return Err(already(address.node));
             }
         }
         for address in &others {
-            if !tell_of_beginning(dialer, address).await.map_err(absent)? {
+            if !tell_of_beginning(dialer, address).await.map_err(absent)? && !begun {
                 return Err(already(address.node));
             }
         }
@@ -81,11 +108,27 @@ impl Council {
         raft.initialize(members).await.map_err(|error| unavailable(&error))
     }
 
-    /// Makes a node a controller once it has caught up.
+    /// Begins to change who the controllers are; refused while another change is under way.
+    fn begin(&self, raft: &Raft<LogTypes>) -> Result<MutexGuard<'_, ()>, ControlError> {
+        let under_way = |what: &dyn std::fmt::Display| {
+            ControlError::Conflict(format!(
+                "another change of controllers is under way{what}: it goes on by itself, and `anteroom cluster status` tells \
+                 what it waits for; nothing was changed"
+            ))
+        };
+        let at_work = self.at_work.try_lock().map_err(|_| under_way(&""))?;
+        match Change::of(raft) {
+            Some(change) => Err(under_way(&format_args!(" ({change})"))),
+            None => Ok(at_work),
+        }
+    }
+
+    /// Makes a node a controller once it has caught up; if it does not, nothing is changed.
     pub(super) async fn add(&self, node: NodeId, address: String) -> Result<(), ControlError> {
         let raft = self.raft()?;
         let id = id_of(node);
-        if raft.metrics().borrow().membership_config.membership().voter_ids().any(|voter| voter == id) {
+        let _at_work = self.begin(&raft)?;
+        if voters(&raft).contains_key(&id) {
             return Err(ControlError::Conflict(format!(
                 "node {node} is a controller already; one whose disk was lost has to be removed first"
             )));
@@ -98,19 +141,55 @@ impl Council {
                     "node {node} has a control log already: give it an empty `node.data_dir`"
                 )));
             }
-            Err(error) => return Err(ControlError::Unavailable(format!("{error:#}"))),
+            Err(error) => return Err(ControlError::Conflict(not_added(&at, &error))),
         }
-        let change = async {
-            raft.add_learner(id, BasicNode::new(address), true).await?;
-            raft.change_membership(ChangeMembers::AddVoterIds(BTreeSet::from([id])), false).await
-        };
-        in_time(change).await
+        in_time(raft.add_learner(id, BasicNode::new(address), false)).await?;
+        if !self.has_caught_up(&raft, node).await {
+            in_time(raft.change_membership(ChangeMembers::RemoveNodes(BTreeSet::from([id])), false)).await?;
+            return Err(ControlError::Conflict(format!(
+                "node {node} does not catch up with the control log: let it and the controllers reach each other at their \
+                 `cluster.listen`, give it an empty `node.data_dir` and try again; nothing was changed"
+            )));
+        }
+        in_time(raft.change_membership(ChangeMembers::AddVoterIds(BTreeSet::from([id])), false)).await
+    }
+
+    /// Waits until a newcomer has all that was in the log at this moment; false: it does not get there.
+    async fn has_caught_up(&self, raft: &Raft<LogTypes>, node: NodeId) -> bool {
+        let (began, mut seen) = (Instant::now(), raft.metrics());
+        let goal = seen.borrow().last_log_index;
+        loop {
+            let has =
+                seen.borrow_and_update().replication.as_ref().and_then(|all| all.get(&id_of(node)).copied());
+            if has.flatten().map(|log| log.index) >= goal {
+                return true;
+            }
+            let silence = self.heard.silence(node).unwrap_or(Duration::MAX).min(began.elapsed());
+            if silence > SILENCE || began.elapsed() > CATCH_UP {
+                return false;
+            }
+            let _ = tokio::time::timeout(LOOK, seen.changed()).await;
+        }
+    }
+
+    /// Brings every change to its end that nobody is at work on, for as long as this controller leads.
+    pub(super) async fn tend(&self) {
+        loop {
+            tokio::time::sleep(LOOK).await;
+            let Some(raft) = self.raft.load_full() else { continue };
+            if let Some(change) = Change::of(&raft)
+                && let Ok(_at_work) = self.at_work.try_lock()
+            {
+                let _ = tokio::time::timeout(PATIENCE, change.end(&raft)).await;
+            }
+        }
     }
 
     /// Makes a controller a controller no more.
     pub(super) async fn remove(&self, node: NodeId) -> Result<(), ControlError> {
         let raft = self.raft()?;
         let id = id_of(node);
+        let _at_work = self.begin(&raft)?;
         let mut left = voters(&raft);
         if left.remove(&id).is_none() {
             return Err(ControlError::Conflict(format!("node {node} is no controller")));
@@ -159,9 +238,25 @@ impl Council {
         Ok(runs)
     }
 
-    /// Who the controllers are, as JSON.
-    pub(super) fn controllers(&self) -> Vec<Value> {
-        let Some(raft) = self.raft.load_full() else { return Vec::new() };
+    /// Who the controllers are, who leads them, and the change that is under way, as JSON.
+    pub(super) fn describe(&self) -> Value {
+        let Some(raft) = self.raft.load_full() else {
+            return json!({ "controllers": [], "leader": null, "change": null });
+        };
+        let me = self.membership.dialer.me().node;
+        let leader = self.leadership.leads_for().map(|leads_for| {
+            let term = raft.metrics().borrow().current_term;
+            json!({ "node": me, "term": term, "leads_for_ms": as_millis(leads_for) })
+        });
+        let answers = |node| node == me || self.heard.answers(node);
+        json!({
+            "controllers": self.controllers(&raft, answers),
+            "leader": leader,
+            "change": Change::of(&raft).map(|change| change.describe(answers)),
+        })
+    }
+
+    fn controllers(&self, raft: &Raft<LogTypes>, answers: impl Fn(NodeId) -> bool) -> Vec<Value> {
         let metrics = raft.metrics();
         let seen = metrics.borrow();
         let membership = seen.membership_config.membership();
@@ -170,9 +265,12 @@ impl Council {
             if *id == seen.id { seen.last_log_index } else { known.map(|log| log.index) }
         };
         let describe = |(id, node): (&u64, &BasicNode)| {
+            let silence = node_of(*id).filter(|_| *id != seen.id).and_then(|node| self.heard.silence(node));
             json!({
                 "node": node_of(*id),
                 "address": node.addr,
+                "answers": node_of(*id).is_some_and(&answers),
+                "silent_ms": silence.map(as_millis),
                 "votes": membership.voter_ids().any(|voter| voter == *id),
                 "leads": seen.current_leader == Some(*id),
                 "log_index": replicated(id),
@@ -201,9 +299,29 @@ async fn in_time<T, E: std::fmt::Display>(
     }
 }
 
+/// Why a node that was asked to be a controller is none, and what to do.
+fn not_added(at: &Address, error: &NotAsked) -> String {
+    let Address { node, at: address } = at;
+    if error.is_no_controller() {
+        return format!(
+            "node {node} is an edge by its own configuration: write it into its `cluster.controllers` and start it again with \
+             an empty `node.data_dir`; nothing was changed"
+        );
+    }
+    let reason = match error {
+        NotAsked::Unreached(DialError::Unreachable { source, .. }) => source.to_string(),
+        error => error.to_string(),
+    };
+    format!(
+        "node {node} does not answer at {address} ({reason}): start it there, or give the address at which the leader reaches its \
+         `cluster.listen`; nothing was changed"
+    )
+}
+
 fn already(node: NodeId) -> ControlError {
     ControlError::Conflict(format!(
-        "node {node} has a control log already: the fleet is founded, or its remains are there"
+        "node {node} has a control log already: the fleet is founded, or its remains are there; a founding that was \
+         interrupted is finished by `anteroom cluster init` at the node where it began"
     ))
 }
 

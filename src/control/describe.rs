@@ -6,29 +6,36 @@ use super::acknowledged::Acknowledged;
 use super::council::Council;
 use crate::model::ids::{EventId, LogIndex, NodeRun, TicketId};
 use crate::model::ledger::{Event, State};
+use crate::model::time::{FleetTime, as_millis};
 
 /// A node that is alone.
-pub(super) fn lone(state: &State, acknowledged: &Acknowledged) -> Value {
-    json!({ "alone": true, "index": state.index, "nodes": nodes(state, acknowledged) })
+pub(super) fn lone(state: &State, acknowledged: &Acknowledged, wall: FleetTime) -> Value {
+    json!({ "alone": true, "index": state.index, "nodes": nodes(state, acknowledged, wall) })
 }
 
 /// A fleet: its controllers, and every node that is registered.
-pub(super) fn fleet(state: &State, council: &Council, acknowledged: &Acknowledged) -> Value {
-    json!({
-        "alone": false,
-        "index": state.index,
-        "controllers": council.controllers(),
-        "nodes": nodes(state, acknowledged),
-    })
+pub(super) fn fleet(state: &State, council: &Council, acknowledged: &Acknowledged, wall: FleetTime) -> Value {
+    let mut told = council.describe();
+    if let Some(told) = told.as_object_mut() {
+        told.insert("alone".to_owned(), json!(false));
+        told.insert("index".to_owned(), json!(state.index));
+        told.insert("nodes".to_owned(), nodes(state, acknowledged, wall).into());
+    }
+    told
 }
 
-fn nodes(state: &State, acknowledged: &Acknowledged) -> Vec<Value> {
+fn nodes(state: &State, acknowledged: &Acknowledged, wall: FleetTime) -> Vec<Value> {
     let node = |(run, known): (&NodeRun, &crate::model::ledger::RunState)| {
+        let last = acknowledged.last_of(run);
+        // What the log knows of it is up to a minute old.
+        let silence = last.map_or_else(|| wall.since(known.heard), |(_, silence)| silence);
         json!({
             "node": run.node,
             "generation": run.generation,
             "registered_heard_ms": known.heard.0,
             "acknowledged_index": acknowledged.of(run),
+            "last_index": last.map(|(index, _)| index),
+            "silent_ms": as_millis(silence),
         })
     };
     state.runs.iter().map(node).collect()

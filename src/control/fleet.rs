@@ -7,10 +7,13 @@ use std::time::Duration;
 use arc_swap::{ArcSwap, ArcSwapOption};
 use openraft::Raft;
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 
 use super::acknowledged::Acknowledged;
 use super::beginning::Beginning;
+use super::council::Council;
 use super::follow::{Edge, Search, follow};
+use super::heard::Heard;
 use super::lead::{Callers, Company, Ended, Post, lead};
 use super::peers::{Peers, Unanswered, answer};
 use super::queue::Queue;
@@ -58,30 +61,42 @@ pub struct Doors {
 
 /// Who leads, as this node knows it; clones share it.
 #[derive(Clone, Debug)]
-pub(super) struct Leadership(Arc<ArcSwap<Standing>>);
+pub(super) struct Leadership(Arc<ArcSwap<(Standing, Instant)>>);
 
 impl Default for Leadership {
     fn default() -> Self {
-        Self(Arc::new(ArcSwap::from_pointee(Standing::Follows(None))))
+        Self(Arc::new(ArcSwap::from_pointee((Standing::Follows(None), Instant::now()))))
     }
 }
 
 impl Leadership {
+    fn standing(&self) -> Standing {
+        self.0.load().0
+    }
+
     /// Whether this node leads.
     pub(super) fn leads(&self) -> bool {
-        **self.0.load() == Standing::Leads
+        self.standing() == Standing::Leads
+    }
+
+    /// How long it has led, if it does.
+    pub(super) fn leads_for(&self) -> Option<Duration> {
+        let (standing, since) = **self.0.load();
+        (standing == Standing::Leads).then(|| since.elapsed())
     }
 
     /// Who else does, if that is known.
     pub(super) fn other(&self) -> Option<NodeId> {
-        match **self.0.load() {
+        match self.standing() {
             Standing::Leads => None,
             Standing::Follows(other) => other,
         }
     }
 
     fn note(&self, standing: Standing) {
-        self.0.store(Arc::new(standing));
+        if self.standing() != standing {
+            self.0.store(Arc::new((standing, Instant::now())));
+        }
     }
 }
 
@@ -98,6 +113,9 @@ pub(super) struct Controller {
     pub(super) callers: Callers,
     pub(super) refusals: Arc<Refusals>,
     pub(super) raft: Arc<ArcSwapOption<Raft<LogTypes>>>,
+    pub(super) council: Council,
+    pub(super) heard: Heard,
+    pub(super) beginning: Beginning,
 }
 
 impl Controller {
@@ -113,7 +131,10 @@ impl Controller {
                         tries.note_success();
                         match self.serve(&log).await {
                             Some(failure) => failure,
-                            None => return log.stop().await,
+                            None => {
+                                self.beginning.close();
+                                return log.stop().await;
+                            }
                         }
                     }
                     Err(failure) => failure,
@@ -121,6 +142,7 @@ impl Controller {
                 Err(error) => error.into(),
             };
             self.raft.store(None);
+            self.beginning.close();
             self.leadership.note(Standing::Follows(None));
             if !tries.pause(&mut self.queue, &self.stop, &failure).await {
                 return;
@@ -130,7 +152,8 @@ impl Controller {
 
     async fn open(&self, storage: Storage) -> Result<Log, LogFailure> {
         let Membership { dialer, heartbeat, .. } = &self.membership;
-        let network = Peers(dialer.clone());
+        let network = Peers { dialer: dialer.clone(), heard: self.heard.clone() };
+        self.beginning.open(&storage)?;
         let log = Log::open(storage, dialer.me().node, None, network, *heartbeat).await?;
         self.state.store(Arc::new(log.state().clone()));
         self.raft.store(Some(Arc::new(log.raft().clone())));
@@ -176,7 +199,11 @@ impl Controller {
             refusals: &self.refusals,
         };
         self.desk.set_leads(Some(log.term()));
-        let ended = lead(post, &mut self.queue, &mut self.callers, &self.stop).await;
+        let council = self.council.clone();
+        let ended = tokio::select! {
+            ended = lead(post, &mut self.queue, &mut self.callers, &self.stop) => ended,
+            () = council.tend() => Ended::Deposed,
+        };
         self.desk.set_leads(None);
         self.leadership.note(log.standing());
         // Edges report to somebody else from now on.
@@ -226,9 +253,9 @@ pub(super) async fn answer_controllers(
     mut callers: mpsc::Receiver<Conversation>,
     raft: Arc<ArcSwapOption<Raft<LogTypes>>>,
     known: BTreeSet<NodeId>,
+    (beginning, heard): (Beginning, Heard),
     refusals: Arc<Refusals>,
 ) {
-    let beginning = Beginning::default();
     while let Some(caller) = callers.recv().await {
         // A controller whose log is closed has nothing to say.
         let Some(raft) = raft.load_full() else { continue };
@@ -242,12 +269,14 @@ pub(super) async fn answer_controllers(
             refusals.note(Refusal::NotController, &format_args!("node {node}"));
             continue;
         }
+        heard.note(node);
         let (beginning, refusals) = (beginning.clone(), Arc::clone(&refusals));
         tokio::spawn(async move {
             let Err(error) = answer(caller, Raft::clone(&raft), beginning).await else { return };
             let refusal = match &error {
                 Unanswered::EmptyLog => Some(Refusal::EmptyLog),
                 Unanswered::Broken(error) => error.refusal(),
+                Unanswered::NotNoted => None,
             };
             if let Some(refusal) = refusal {
                 refusals.note(refusal, &format_args!("node {node}"));

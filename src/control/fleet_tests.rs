@@ -4,10 +4,12 @@ use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::time::Duration;
 
+use openraft::Raft;
 use tempfile::TempDir;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
+use super::storage::LogTypes;
 use super::streams::{ToEdge, ToLeader, Urgency};
 use super::*;
 use crate::clock::Clock;
@@ -143,6 +145,10 @@ impl Fleet {
         Dialer::new(self.identity(caller), me).dial(&at, purpose).await.unwrap()
     }
 
+    fn raft(&self, id: u16) -> Arc<Raft<LogTypes>> {
+        self.nodes[&id].control.council.as_ref().unwrap().raft().unwrap()
+    }
+
     fn refused(&self, id: u16, why: Refusal) -> u64 {
         self.nodes[&id].refusals.count(why)
     }
@@ -191,6 +197,9 @@ impl Fleet {
         leads["node"].as_u64()?.try_into().ok()
     }
 }
+
+mod founding;
+mod members;
 
 async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
     for _ in 0..1_500 {
@@ -274,45 +283,6 @@ async fn without_a_quorum_nothing_is_taken_and_nobody_is_told_that_all_is_well()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_controller_that_lost_its_disk_is_removed_and_added_anew() {
-    let mut fleet = Fleet::new(3, 0).await;
-    fleet.found().await;
-    fleet.put(1, 10).await;
-    let leader = fleet.leader(1).await.unwrap();
-    let lost = (1..=3).find(|id| *id != leader).unwrap();
-    fleet.stop(lost).await;
-    let address = fleet.controllers[&node(lost)].clone();
-    let add = FleetDeed::AddController { node: node(lost), address };
-    assert!(matches!(fleet.deed(leader, add.clone()).await, Err(ControlError::Conflict(_))));
-    fleet.deed(leader, FleetDeed::RemoveController { node: node(lost) }).await.unwrap();
-    fleet.restart_wiped(lost).await;
-    until("it is added", async || fleet.deed(leader, add.clone()).await.is_ok()).await;
-    fleet.all_fresh().await;
-    let seen = fleet.deed(leader, FleetDeed::Look).await.unwrap();
-    let votes = seen["controllers"].as_array().unwrap().iter().filter(|one| one["votes"] == true).count();
-    assert_eq!(votes, 3, "{seen}");
-    fleet.put(lost, 20).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_controller_is_not_removed_whose_going_would_leave_no_majority() {
-    let mut fleet = Fleet::new(3, 1).await;
-    fleet.found().await;
-    fleet.put(4, 10).await;
-    let leader = fleet.leader(4).await.unwrap();
-    let mut others = (1..=3).filter(|id| *id != leader);
-    let (dead, living) = (others.next().unwrap(), others.next().unwrap());
-    fleet.stop(dead).await;
-    for needed in [living, leader] {
-        let removed = fleet.deed(4, FleetDeed::RemoveController { node: node(needed) }).await;
-        assert!(matches!(removed, Err(ControlError::Conflict(_))), "{removed:?}");
-    }
-    fleet.put(4, 11).await;
-    fleet.deed(4, FleetDeed::RemoveController { node: node(dead) }).await.unwrap();
-    fleet.put(4, 12).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_second_process_with_the_number_of_a_node_is_refused() {
     let mut fleet = Fleet::new(1, 1).await;
     fleet.found().await;
@@ -381,43 +351,6 @@ async fn an_edge_has_no_say_in_the_control_log() {
     tokio::time::timeout(Duration::from_secs(5), answer).await.expect("it is heard").unwrap_err();
     assert_eq!(fleet.refused(1, Refusal::NotController), 1);
     fleet.put(2, 10).await;
-}
-
-/// Three controllers, of which one loses its disk that alone knew, beside the leader, of the last change.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_voter_that_lost_its_disk_votes_for_nobody_who_knows_less_than_it_promised() {
-    let mut fleet = Fleet::new(3, 0).await;
-    fleet.found().await;
-    fleet.put(1, 10).await;
-    let leader = fleet.leader(1).await.unwrap();
-    let [lost, behind] = (1..=3).filter(|id| *id != leader).collect::<Vec<_>>().try_into().unwrap();
-    fleet.stop(behind).await;
-    fleet.put(leader, 20).await;
-    fleet.stop(lost).await;
-    fleet.stop(leader).await;
-
-    fleet.restart_wiped(lost).await;
-    fleet.restart(behind).await;
-    // So many elections have come to nothing.
-    fleet.until_refused(lost, Refusal::EmptyLog, 8).await;
-    for id in [lost, behind] {
-        assert!(!fleet.desk(id).control().unwrap().leads());
-        assert_eq!(fleet.desk(id).contact(), Contact::Unheard);
-    }
-
-    fleet.restart(leader).await;
-    fleet.all_fresh().await;
-    let known = |id| fleet.desk(id).event(&event()).map(|event| event.policy.capacity.get());
-    assert_eq!([lost, behind, leader].map(known), [Some(20); 3]);
-    // It serves visitors as any edge does, and still waits for its part.
-    let fleet_now = fleet.deed(leader, FleetDeed::Look).await.unwrap();
-    let of_lost = fleet_now["controllers"].as_array().unwrap().iter().find(|row| row["node"] == lost);
-    assert!(of_lost.is_some_and(|row| row["log_index"].is_null()), "{fleet_now}");
-    fleet.deed(leader, FleetDeed::RemoveController { node: node(lost) }).await.unwrap();
-    let add = FleetDeed::AddController { node: node(lost), address: fleet.controllers[&node(lost)].clone() };
-    until("it is added", async || fleet.deed(leader, add.clone()).await.is_ok()).await;
-    fleet.stop(behind).await;
-    fleet.put(lost, 30).await;
 }
 
 /// Starts an edge alone that has heard of the fleet before, and waits until it shows what it kept.

@@ -2,12 +2,14 @@
 
 mod acknowledged;
 mod beginning;
+mod change;
 mod council;
 mod describe;
 mod fleet;
 #[cfg(test)]
 mod fleet_tests;
 mod follow;
+mod heard;
 mod keep;
 mod lead;
 mod peers;

@@ -13,16 +13,20 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::beginning::{Beginning, has_begun};
+use super::heard::Heard;
 use super::raft::node_of;
 use super::storage::LogTypes;
-use crate::peer::{Address, Conversation, Dialer, PeerError, Purpose};
+use crate::peer::{Address, Conversation, DialError, Dialer, PeerError, Purpose, Refusal};
 
 /// Who cannot be reached is called again after this long.
 const AGAIN: Duration = Duration::from_millis(100);
 
+/// How long the answer to a single question may take.
+const PATIENCE: Duration = Duration::from_secs(2);
+
 /// A question of one controller to another.
 #[derive(Debug, Serialize, Deserialize)]
-enum Question {
+pub(super) enum Question {
     Append(AppendEntriesRequest<LogTypes>),
     Vote(VoteRequest<u64>),
     Snapshot(InstallSnapshotRequest<LogTypes>),
@@ -43,6 +47,8 @@ pub(super) enum Unanswered {
     Broken(#[from] PeerError),
     #[error("this controller has no log that could answer")]
     EmptyLog,
+    #[error("the control log cannot be written, so this controller cannot take part")]
+    NotNoted,
 }
 
 /// Answers one controller's questions until it hangs up. Each answer has the type that its question asks for.
@@ -74,9 +80,28 @@ pub(super) async fn answer(
                 conversation.say(&has_begun(&raft).await).await?;
             }
             Question::Begin => {
-                conversation.say(&beginning.tell(&raft).await).await?;
+                let told = beginning.tell(&raft).await.ok_or(Unanswered::NotNoted)?;
+                conversation.say(&told).await?;
             }
         }
+    }
+}
+
+/// Why a controller was not asked, or gave no answer.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum NotAsked {
+    #[error(transparent)]
+    Unreached(#[from] DialError),
+    #[error(transparent)]
+    Broken(#[from] PeerError),
+    #[error("it gives no answer in two seconds")]
+    Silent,
+}
+
+impl NotAsked {
+    /// Whether somebody answers there who is no controller by its own configuration.
+    pub(super) fn is_no_controller(&self) -> bool {
+        matches!(self, Self::Unreached(DialError::Refused { refusal: Refusal::NotServed, .. }))
     }
 }
 
@@ -84,29 +109,38 @@ pub(super) async fn answer(
 ///
 /// # Errors
 /// Why it cannot be asked.
-pub(super) async fn is_founded(dialer: &Dialer, at: &Address) -> anyhow::Result<bool> {
-    let mut conversation = dialer.dial(at, Purpose::Raft).await?;
-    conversation.say(&Question::Founded).await?;
-    Ok(conversation.hear().await?)
+pub(super) async fn is_founded(dialer: &Dialer, at: &Address) -> Result<bool, NotAsked> {
+    ask_once(dialer, at, &Question::Founded).await
 }
 
 /// Tells the controller at this address that its part begins; false if it has a log.
 ///
 /// # Errors
 /// Why it cannot be told.
-pub(super) async fn tell_of_beginning(dialer: &Dialer, at: &Address) -> anyhow::Result<bool> {
+pub(super) async fn tell_of_beginning(dialer: &Dialer, at: &Address) -> Result<bool, NotAsked> {
+    ask_once(dialer, at, &Question::Begin).await
+}
+
+async fn ask_once(dialer: &Dialer, at: &Address, question: &Question) -> Result<bool, NotAsked> {
     let mut conversation = dialer.dial(at, Purpose::Raft).await?;
-    conversation.say(&Question::Begin).await?;
-    Ok(conversation.hear().await?)
+    let answer = async {
+        conversation.say(question).await?;
+        conversation.hear().await
+    };
+    Ok(tokio::time::timeout(PATIENCE, answer).await.map_err(|_| NotAsked::Silent)??)
 }
 
 /// Calls other controllers for raft.
 #[derive(Clone, Debug)]
-pub(super) struct Peers(pub(super) Dialer);
+pub(super) struct Peers {
+    pub(super) dialer: Dialer,
+    /// Told who answers.
+    pub(super) heard: Heard,
+}
 
 /// The way to one of them; a connection that was left in the middle of an answer is not used again.
 pub(super) struct ToPeer {
-    dialer: Dialer,
+    peers: Peers,
     address: Option<Address>,
     idle: Option<Conversation>,
 }
@@ -116,7 +150,7 @@ impl RaftNetworkFactory<LogTypes> for Peers {
 
     async fn new_client(&mut self, target: u64, node: &BasicNode) -> ToPeer {
         let address = node_of(target).map(|number| Address { node: number, at: node.addr.clone() });
-        ToPeer { dialer: self.0.clone(), address, idle: None }
+        ToPeer { peers: self.clone(), address, idle: None }
     }
 }
 
@@ -136,13 +170,14 @@ impl ToPeer {
         let mut conversation = match self.idle.take() {
             Some(conversation) => conversation,
             None => {
-                let answered = self.dialer.dial(address, Purpose::Raft).await;
+                let answered = self.peers.dialer.dial(address, Purpose::Raft).await;
                 answered.map_err(|error| RPCError::Unreachable(Unreachable::new(&error)))?
             }
         };
         let lost = |error: PeerError| RPCError::Network(NetworkError::from(AnyError::new(&error)));
         conversation.say(question).await.map_err(lost)?;
         let answer = conversation.hear().await.map_err(lost)?;
+        self.peers.heard.note(address.node);
         self.idle = Some(conversation);
         Ok(answer)
     }

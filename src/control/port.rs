@@ -148,7 +148,9 @@ impl ControlPort for ControlLog {
     async fn fleet(&self, deed: FleetDeed) -> Result<Value, ControlError> {
         let Some(council) = &self.council else {
             return match deed {
-                FleetDeed::Look => Ok(self.read(|state| describe::lone(state, &self.acknowledged))),
+                FleetDeed::Look => {
+                    Ok(self.read(|state| describe::lone(state, &self.acknowledged, self.clock.wall())))
+                }
                 _ => Err(ControlError::Conflict(
                     "this node is alone: a fleet needs `cluster:` in the configuration".to_owned(),
                 )),
@@ -165,7 +167,7 @@ impl ControlPort for ControlLog {
                 self.put(Command::Tick(tick)).await?;
             }
         }
-        Ok(self.read(|state| describe::fleet(state, council, &self.acknowledged)))
+        Ok(self.read(|state| describe::fleet(state, council, &self.acknowledged, self.clock.wall())))
     }
 
     /// Of a fleet only the relay knows.

@@ -12,9 +12,11 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 use tokio::sync::mpsc;
 
 use super::acknowledged::Acknowledged;
+use super::beginning::Beginning;
 use super::council::Council;
 use super::fleet::{Controller, Doors, Leadership, Membership, answer_controllers};
 use super::follow::{Edge, Search, follow};
+use super::heard::Heard;
 use super::keep;
 use super::lead::{Company, Ended, Post, lead};
 use super::port::ControlLog;
@@ -158,6 +160,19 @@ impl Part {
 struct Played {
     stop: Arc<Stop>,
     work: Pin<Box<dyn Future<Output = ()> + Send>>,
+    #[cfg(test)]
+    council: Option<Council>,
+}
+
+impl Played {
+    fn new(stop: Arc<Stop>, work: impl Future<Output = ()> + Send + 'static) -> Self {
+        Self {
+            stop,
+            work: Box::pin(work),
+            #[cfg(test)]
+            council: None,
+        }
+    }
 }
 
 /// What a log is served with.
@@ -190,7 +205,7 @@ pub(super) fn start(
     let Parts { queue, stop, state, acknowledged, log } = Parts::new(clock, None);
     desk.set_control(log);
     let service = Service { desk, clock, queue, stop: Arc::clone(&stop), state, acknowledged };
-    on_a_thread(Played { stop, work: Box::pin(service.run(storage, reopen)) })
+    on_a_thread(Played::new(stop, service.run(storage, reopen)))
 }
 
 fn join(
@@ -203,10 +218,11 @@ fn join(
     keeping: impl Future<Output = ()> + Send + 'static,
 ) -> Played {
     let raft = Arc::new(ArcSwapOption::empty());
-    let council = Council::new(Arc::clone(&raft), membership.clone());
-    let Parts { queue, stop, state, acknowledged, log } = Parts::new(clock, Some(council));
+    let (leadership, heard) = (Leadership::default(), Heard::new(membership.heartbeat));
+    let beginning = Beginning::default();
+    let council = Council::new(Arc::clone(&raft), membership.clone(), leadership.clone(), heard.clone());
+    let Parts { queue, stop, state, acknowledged, log } = Parts::new(clock, Some(council.clone()));
     let Doors { control, raft: controllers, operator, refusals } = doors;
-    let leadership = Leadership::default();
     let local = membership.is_controller().then_some(log as Arc<dyn ControlPort>);
     let relay = Arc::new(Relay::new(local, leadership.clone(), membership.clone()));
     desk.set_control(Arc::clone(&relay) as _);
@@ -221,7 +237,7 @@ fn join(
             edge.run().await;
             keeping.abort();
         };
-        return Played { stop, work: Box::pin(work) };
+        return Played::new(stop, work);
     }
     let known = membership.controllers.keys().copied().collect();
     let controller = Controller {
@@ -236,24 +252,43 @@ fn join(
         callers: control,
         refusals: Arc::clone(&refusals),
         raft: Arc::clone(&raft),
+        council: council.clone(),
+        heard: heard.clone(),
+        beginning: beginning.clone(),
     };
     let work = async move {
         let keeping = tokio::spawn(keeping);
-        let answering = tokio::spawn(answer_controllers(controllers, raft, known, Arc::clone(&refusals)));
+        let answering = tokio::spawn(answer_controllers(
+            controllers,
+            raft,
+            known,
+            (beginning, heard),
+            Arc::clone(&refusals),
+        ));
         let relaying = tokio::spawn(answer_operators(operator, relay, refusals));
         controller.run(storage, reopen).await;
         keeping.abort();
         answering.abort();
         relaying.abort();
     };
-    Played { stop, work: Box::pin(work) }
+    Played {
+        #[cfg(test)]
+        council: Some(council),
+        ..Played::new(stop, work)
+    }
 }
 
-fn on_a_thread(Played { stop, work }: Played) -> io::Result<RunningControl> {
+fn on_a_thread(played: Played) -> io::Result<RunningControl> {
+    let work = played.work;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let thread =
         std::thread::Builder::new().name("control".to_owned()).spawn(move || runtime.block_on(work))?;
-    Ok(RunningControl { stop, thread })
+    Ok(RunningControl {
+        stop: played.stop,
+        thread,
+        #[cfg(test)]
+        council: played.council,
+    })
 }
 
 /// The control log at work.
@@ -261,6 +296,9 @@ fn on_a_thread(Played { stop, work }: Played) -> io::Result<RunningControl> {
 pub struct RunningControl {
     stop: Arc<Stop>,
     thread: JoinHandle<()>,
+    /// For what no operator can bring about.
+    #[cfg(test)]
+    pub(super) council: Option<Council>,
 }
 
 impl RunningControl {

@@ -17,8 +17,9 @@ use std::sync::Arc;
 use openraft::BasicNode;
 
 pub(super) use entries::Entries;
-use file::LogFile;
+use entries::on_disk;
 pub use file::OpenError;
+use file::{LogFile, commit, put};
 pub(super) use machine::{Machine, SharedState};
 
 use crate::model::ids::{Generation, NodeId};
@@ -35,6 +36,9 @@ openraft::declare_raft_types!(
         SnapshotData = Cursor<Vec<u8>>,
         AsyncRuntime = openraft::TokioRuntime,
 );
+
+/// Under which key the file says that another controller has said that the part of this one begins.
+const TOLD: &str = "told";
 
 type StorageError = openraft::StorageError<u64>;
 type LogId = openraft::LogId<u64>;
@@ -76,6 +80,25 @@ impl Storage {
     /// When the log is another node's, or the file cannot be read or written.
     pub(super) fn next_generation(&self, node: NodeId, unix_seconds: u64) -> Result<Generation, OpenError> {
         self.file.next_generation(node, unix_seconds)
+    }
+
+    /// Whether another controller has said that the part of this one begins.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub(super) fn is_told(&self) -> Result<bool, OpenError> {
+        let told = self.file.read::<bool>(TOLD).map_err(|error| self.file.damaged(&error))?;
+        Ok(told.unwrap_or_default())
+    }
+
+    /// Notes that; whether it is on disk now.
+    pub(super) async fn note_told(&self) -> bool {
+        let note = |file: &LogFile| {
+            let txn = file.begin()?;
+            put(&txn, TOLD, &true)?;
+            commit(txn)
+        };
+        on_disk(&self.file, note).await.is_ok()
     }
 
     /// What the disk last refused, if it did.
