@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 
-use super::{EventLog, Health, Ordering, Rules, SECOND, judge, text};
+use super::{EventLog, FleetTime, Health, Ordering, Rules, SECOND, judge, text};
 use crate::admin::Admin;
 use crate::history::read_all;
 
@@ -62,6 +62,9 @@ pub struct CheckArgs {
     /// Several edges served: they may be 1.5 s apart.
     #[arg(long)]
     pub fleet: bool,
+    /// A node's clock was set wrong: fleet time is read off the passes.
+    #[arg(long)]
+    pub wrong_clock: bool,
     /// How to print the verdict.
     #[arg(long, value_enum, default_value = "text")]
     pub out: Out,
@@ -83,6 +86,7 @@ impl CheckArgs {
         let micros = |seconds: f64| (seconds.max(0.0) * SECOND as f64) as u64;
         let mut rules = Rules::new(self.capacity, self.rate, self.ordering);
         rules.health = if self.faults { Health::Faulty } else { Health::Healthy };
+        rules.fleet_time = if self.wrong_clock { FleetTime::Steered } else { FleetTime::AsHere };
         rules.slack_us = if self.fleet { 3 * SECOND / 2 } else { 0 };
         rules.bucket_us = self.bucket_s.map_or(rules.bucket_us, micros);
         rules.heartbeat_us = micros(self.heartbeat_s);

@@ -5,6 +5,7 @@ mod draws;
 mod ends;
 mod event_log;
 mod figures;
+mod fleet_time;
 mod gate;
 mod identity;
 mod order;
@@ -21,7 +22,7 @@ pub use command::{CheckArgs, Out, run};
 pub use event_log::{EventLog, LogRecord};
 pub use figures::Figures;
 pub use outages::Outages;
-pub use rules::{Health, Lowered, Ordering, Rules, SECOND};
+pub use rules::{FleetTime, Health, Lowered, Ordering, Rules, SECOND};
 
 /// A line of the contract that was broken, with the records that prove it.
 #[derive(Clone, Debug, serde::Serialize)]
@@ -60,6 +61,7 @@ impl Verdict {
 /// Judges the records of one run, which must be in the order of sending, beside the event's log.
 #[must_use]
 pub fn judge(records: &[Record], log: &EventLog, rules: &Rules) -> Verdict {
+    let records = &fleet_time::by_our_clock(records, rules);
     let stories = story::stories(records);
     let outages = Outages::find(records, &rules.outages);
     let passes = passes::Passes::of(&stories, rules);

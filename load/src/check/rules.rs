@@ -24,6 +24,15 @@ pub enum Health {
     Faulty,
 }
 
+/// Whether the fleet's time was that of the machine that wrote the history.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FleetTime {
+    /// As far as answers under way let tell.
+    AsHere,
+    /// A node's clock was set wrong, and fleet time follows it slowly.
+    Steered,
+}
+
 /// The promises that a history is held against. Times in microseconds.
 #[derive(Clone, Debug)]
 pub struct Rules {
@@ -35,6 +44,8 @@ pub struct Rules {
     pub ordering: Ordering,
     /// Whether faults were made.
     pub health: Health,
+    /// How fleet time was kept.
+    pub fleet_time: FleetTime,
     /// How much later than one edge the others of a fleet may know; 0 with one edge.
     pub slack_us: u64,
     /// `bucket_seconds`.
@@ -80,6 +91,7 @@ impl Rules {
             rate,
             ordering,
             health: Health::Healthy,
+            fleet_time: FleetTime::AsHere,
             slack_us: 0,
             bucket_us: if ordering == Ordering::Fifo { SECOND } else { 60 * SECOND },
             heartbeat_us: 90 * SECOND,

@@ -25,7 +25,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering as Atomic};
 use std::time::Duration;
 
-use anteroom_load::check::{Health, Ordering, Verdict};
+use anteroom_load::check::{FleetTime, Health, Ordering, Verdict};
 use anteroom_load::clock::Clock;
 use anteroom_load::history::Recorder;
 use anteroom_load::origin::Origin;
@@ -76,6 +76,14 @@ impl Fault {
     /// and their history shows it.
     fn reaches_all(self) -> bool {
         matches!(self, Self::ControllersKilled | Self::AllCut)
+    }
+
+    /// Whether fleet time follows a clock that is wrong.
+    fn fleet_time(self) -> FleetTime {
+        match self {
+            Self::ClockAhead | Self::ClockBehind => FleetTime::Steered,
+            _ => FleetTime::AsHere,
+        }
     }
 }
 
@@ -151,6 +159,7 @@ async fn rushed_fleet(
     assert_eq!(origin.counts.leaked.load(Atomic::Relaxed), 0, "tokens reached the origin");
     let mut rules = rules(&size, ordering, outage);
     rules.slack_us = 1_500_000;
+    rules.fleet_time = fault.fleet_time();
     rules.health = if fault == Fault::Nothing { Health::Healthy } else { Health::Faulty };
     let (verdict, _) = room::judged(&directory.0, &name, log, &rules);
     assert!(verdict.figures.most_live + 1 >= size.capacity, "the room filled: {:?}", verdict.figures);

@@ -4,7 +4,7 @@ mod good;
 
 use good::{CAPACITY, START, VISITORS, at, run, ticket};
 
-use super::{EventLog, Health, Lowered, Ordering, SECOND, judge};
+use super::{EventLog, FleetTime, Health, Lowered, Ordering, SECOND, judge};
 use crate::history::{Kind, Role, Saw};
 
 const ORDERINGS: [Ordering; 3] = [Ordering::BucketedRandom, Ordering::Fifo, Ordering::Random];
@@ -113,6 +113,32 @@ fn line_3_a_turn_that_ran_out_unused_and_the_next_one_are_two_passes_with_nothin
     };
     assert_eq!(turns(START - 30), 1);
     assert_eq!(turns(START - 18), 2);
+}
+
+#[test]
+fn line_3_passes_are_over_by_fleet_time_where_a_clock_was_wrong_and_too_many_are_found_by_it() {
+    let peak = |ahead_s: u64, fleet_time: FleetTime, life_s: u64| {
+        let mut run = run(Ordering::Random);
+        run.records.clear();
+        run.rules.fleet_time = fleet_time;
+        run.rules.claim_us = 5 * SECOND;
+        for visitor in 601..=620 {
+            let from = visitor as f64 - 600.0;
+            let granted = run.add(visitor, Kind::Poll, Saw::Admitted, from);
+            granted.pass = Some(ticket(visitor));
+            granted.expires_at = Some(START + visitor - 600 + 5 + ahead_s);
+            let renewed = run.add(visitor, Kind::Use, Saw::Origin, from + 0.5);
+            renewed.pass = Some(ticket(visitor));
+            renewed.expires_at = Some(START + visitor - 600 + life_s + ahead_s);
+        }
+        run.records.sort_by_key(|r| (r.t_sent_us, r.t_answered_us));
+        judge(&run.records, &run.log, &run.rules).figures.most_live
+    };
+    let right = peak(0, FleetTime::AsHere, 4);
+    assert_eq!(peak(0, FleetTime::Steered, 4), right);
+    assert_eq!(peak(60, FleetTime::Steered, 4), right);
+    assert!(peak(60, FleetTime::AsHere, 4) > right);
+    assert!(peak(60, FleetTime::Steered, 9) > right);
 }
 
 #[test]
