@@ -25,15 +25,24 @@
   const span = (low, high) =>
     low === high ? whole.format(low) : `${whole.format(low)}–${whole.format(high)}`;
 
+  const clock = (seconds) => `${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, "0")}`;
+
+  // Two seconds counts, as the server rounds them: seconds below a minute, then minutes.
+  const wait = (low, high) => {
+    if (high <= 60) return `${span(low, high)} s`;
+    if (high < 300) return low === high ? `${clock(low)} min` : `${clock(low)}–${clock(high)} min`;
+    return `${span(Math.floor(low / 60), high / 60)} min`;
+  };
+
   const show = (status) => {
     at("connection").hidden = true;
     say(at("sentence"), status.called ? "It is your turn." : SENTENCES[status.phase] || SENTENCES.queueing);
     const [first, last] = status.position_range || [0, 0];
     at("position-row").hidden = last === 0;
     say(at("position"), span(first, last));
-    const eta = status.eta_range_min;
+    const eta = status.eta_range_s;
     at("eta-row").hidden = !eta;
-    if (eta) say(at("eta"), `${span(eta[0], eta[1])} min`);
+    if (eta) say(at("eta"), wait(eta[0], eta[1]));
     at("progress").hidden = status.progress === undefined;
     if (status.progress !== undefined) at("progress").value = Math.round(status.progress * 100);
     at("message").hidden = !status.message;

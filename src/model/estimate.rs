@@ -151,6 +151,29 @@ fn sold_out(outlook: &Outlook<'_>, position: (u32, u32)) -> f32 {
     ((most - left) / (most - least)).clamp(0.0, 1.0) as f32
 }
 
+/// Waits are told in steps of this: five seconds below a minute, fifteen below five minutes, then minutes.
+fn step_of(seconds: u64) -> u64 {
+    match seconds {
+        0..60 => 5,
+        60..300 => 15,
+        _ => 60,
+    }
+}
+
+/// A wait in the steps that waits are told in, rounded down, in seconds.
+#[must_use]
+pub fn told_down(wait: Duration) -> u64 {
+    let seconds = wait.as_secs();
+    seconds - seconds % step_of(seconds)
+}
+
+/// A wait in the steps that waits are told in, rounded up, in seconds.
+#[must_use]
+pub fn told_up(wait: Duration) -> u64 {
+    let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
+    seconds.next_multiple_of(step_of(seconds))
+}
+
 /// The poll interval of a visitor at the front: so that with the least jitter a ticket stays at 60 polls a minute.
 pub const FRONT_POLL: Duration = Duration::from_millis(1_180);
 
@@ -240,6 +263,28 @@ mod tests {
         assert!((moving.eta.unwrap().as_secs_f64() - 10.05).abs() < 0.01);
         let standing = estimate(&Outlook { admit_rate: 0.0, ..outlook(&table) }, key, Shown::default()).0;
         assert_eq!((standing.eta, standing.eta_range), (None, None));
+    }
+
+    #[test]
+    fn waits_are_told_in_steps_and_rounded_outward() {
+        let told = |ms| {
+            let wait = Duration::from_millis(ms);
+            (told_down(wait), told_up(wait))
+        };
+        let cases = [
+            (0, (0, 0)),
+            (1, (0, 5)),
+            (12_000, (10, 15)),
+            (55_001, (55, 60)),
+            (60_000, (60, 60)),
+            (61_000, (60, 75)),
+            (299_999, (285, 300)),
+            (300_001, (300, 360)),
+            (3_601_000, (3_600, 3_660)),
+        ];
+        for (ms, expected) in cases {
+            assert_eq!(told(ms), expected, "{ms} ms");
+        }
     }
 
     #[test]

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::model::estimate::{told_down, told_up};
+
 /// What a notice page tells.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Notice {
@@ -121,16 +123,29 @@ pub fn sentence_of(phase: &str) -> &'static str {
     }
 }
 
-/// A range of waiting times, in whole minutes.
+/// A range of waiting times: in seconds below a minute, then in minutes.
 #[must_use]
 pub fn wait_in_words((low, high): (Duration, Duration)) -> String {
-    let (low, high) = (low.as_secs() / 60, high.as_secs().div_ceil(60));
-    match (low, high) {
-        (_, 0 | 1) => "about a minute".into(),
-        (low, high) if low == high => format!("{low} minutes"),
-        (0, high) => format!("up to {high} minutes"),
-        (low, high) => format!("{low}–{high} minutes"),
+    let (low, high) = (told_down(low), told_up(high));
+    let (low, high, unit) = match high {
+        0..=5 => return "a few seconds".into(),
+        6..60 => (low.to_string(), high.to_string(), "seconds"),
+        60 => return if low < 30 { "up to a minute".into() } else { "about a minute".into() },
+        61..300 => (clock(low), clock(high), "minutes"),
+        _ => ((low / 60).to_string(), (high / 60).to_string(), "minutes"),
+    };
+    if low == high {
+        format!("{low} {unit}")
+    } else if matches!(low.as_str(), "0" | "0:00") {
+        format!("up to {high} {unit}")
+    } else {
+        format!("{low}–{high} {unit}")
     }
+}
+
+/// Minutes and seconds.
+fn clock(seconds: u64) -> String {
+    format!("{}:{:02}", seconds / 60, seconds % 60)
 }
 
 /// A range of places; empty for `(0, 0)`.
@@ -163,10 +178,22 @@ mod tests {
         assert_eq!(range((0, 0)), "");
         assert_eq!(range((7, 7)), "7");
         assert_eq!(range((999, 1_234_567)), "999–1,234,567");
-        let minutes = |low, high| wait_in_words((Duration::from_secs(low), Duration::from_secs(high)));
-        assert_eq!(minutes(0, 59), "about a minute");
-        assert_eq!(minutes(10, 150), "up to 3 minutes");
-        assert_eq!(minutes(120, 120), "2 minutes");
-        assert_eq!(minutes(130, 601), "2–11 minutes");
+        let words = |low, high| wait_in_words((Duration::from_secs(low), Duration::from_secs(high)));
+        let cases = [
+            ((0, 4), "a few seconds"),
+            ((3, 18), "up to 20 seconds"),
+            ((12, 18), "10–20 seconds"),
+            ((10, 59), "up to a minute"),
+            ((45, 59), "about a minute"),
+            ((0, 61), "up to 1:15 minutes"),
+            ((50, 130), "0:50–2:15 minutes"),
+            ((120, 120), "2:00 minutes"),
+            ((130, 601), "2–11 minutes"),
+            ((10, 400), "up to 7 minutes"),
+            ((600, 600), "10 minutes"),
+        ];
+        for ((low, high), expected) in cases {
+            assert_eq!(words(low, high), expected);
+        }
     }
 }

@@ -1,12 +1,12 @@
 //! The JSON of the visitor API.
 
 use std::borrow::Cow;
-use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::desk::{IssuedPass, Waiting};
+use crate::model::estimate::{told_down, told_up};
 use crate::model::time::as_millis;
 
 /// A longer message is cut in status answers, in bytes as JSON has them: the answer must fit one TCP segment.
@@ -18,9 +18,9 @@ pub(super) struct Place<'a> {
     state: &'static str,
     position_range: (u32, u32),
     #[serde(skip_serializing_if = "Option::is_none")]
-    eta_min: Option<u64>,
+    eta_s: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    eta_range_min: Option<(u64, u64)>,
+    eta_range_s: Option<(u64, u64)>,
     #[serde(skip_serializing_if = "Option::is_none")]
     sold_out_likelihood: Option<f64>,
     poll_after_ms: u64,
@@ -43,8 +43,8 @@ pub(super) fn waiting<'a>(waiting: &'a Waiting, ticket: Option<&'a str>) -> Plac
     Place {
         state: "waiting",
         position_range: estimate.position,
-        eta_min: estimate.eta.map(minutes_up),
-        eta_range_min: estimate.eta_range.map(|(least, most)| (least.as_secs() / 60, minutes_up(most))),
+        eta_s: estimate.eta.map(told_up),
+        eta_range_s: estimate.eta_range.map(|(least, most)| (told_down(least), told_up(most))),
         sold_out_likelihood: estimate.sold_out_likelihood.map(rounded),
         poll_after_ms: as_millis(waiting.poll_after),
         phase: waiting.phase.as_str(),
@@ -61,10 +61,6 @@ pub(super) fn waiting<'a>(waiting: &'a Waiting, ticket: Option<&'a str>) -> Plac
 /// What a visitor who is let in is told.
 pub(super) fn admitted(pass: &IssuedPass) -> Value {
     json!({ "state": "admitted", "pass": pass.token, "expires_at": pass.expires.unix_seconds() })
-}
-
-fn minutes_up(span: Duration) -> u64 {
-    span.as_secs().div_ceil(60)
 }
 
 /// Three digits are enough, and short.
@@ -86,6 +82,8 @@ fn shortened(message: &str) -> Cow<'_, str> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::desk::Turn;
     use crate::model::edge::Phase;
@@ -133,7 +131,7 @@ mod tests {
         quiet.turn = None;
         quiet.message = None;
         let body = told(&quiet);
-        for name in ["eta_min", "eta_range_min", "sold_out_likelihood", "claim_by", "ticket"] {
+        for name in ["eta_s", "eta_range_s", "sold_out_likelihood", "claim_by", "ticket"] {
             assert!(body.get(name).is_none(), "{name}");
         }
         assert_eq!(body["position_range"], json!([3, 7]));
@@ -146,7 +144,7 @@ mod tests {
         let mut near = longest();
         near.estimate.eta = Some(Duration::from_secs(61));
         near.estimate.eta_range = Some((Duration::from_secs(59), Duration::from_secs(61)));
-        assert_eq!(told(&near)["eta_min"], json!(2));
-        assert_eq!(told(&near)["eta_range_min"], json!([0, 2]));
+        assert_eq!(told(&near)["eta_s"], json!(75));
+        assert_eq!(told(&near)["eta_range_s"], json!([55, 75]));
     }
 }
