@@ -3,7 +3,7 @@
 
 use std::num::NonZeroU16;
 
-use anteroom::model::exchange::{BucketCount, EdgeStage, EventReport, Report};
+use anteroom::model::exchange::{BucketCount, EdgeStage, EventReport, Presence, Report};
 use anteroom::model::ids::{EventId, Generation, LineEpoch, LogIndex, NodeId, NodeRun, Term};
 use anteroom::model::leader::Leader;
 use anteroom::model::ledger::{Change, ChangeKind, Command, Condition, State};
@@ -21,8 +21,10 @@ fn run(node: u16) -> NodeRun {
 }
 
 fn count(bucket: u32, waiting: u32) -> BucketCount {
-    let slices = if bucket < 4 { vec![waiting / 64; SLICES] } else { Vec::new() };
-    BucketCount { bucket: BucketStart(bucket), joined: waiting, alive: waiting, slices, full: true }
+    let alive = i32::try_from(waiting).unwrap_or(i32::MAX);
+    let slices = if bucket < 4 { vec![alive / 64; SLICES] } else { Vec::new() };
+    let seen = vec![Presence { window: Window::from_number(u32::MAX), alive, slices }];
+    BucketCount { bucket: BucketStart(bucket), joined: waiting, returned: 0, seen, full: true }
 }
 
 fn report(event: &EventId, run: NodeRun, number: u64, counts: Vec<BucketCount>) -> Report {

@@ -91,12 +91,13 @@ fn every_mutant_is_caught() {
 fn a_line_moves_at_its_rate_while_slots_are_free() {
     let mut slow = Vec::new();
     for ordering in [Ordering::BucketedRandom, Ordering::Fifo, Ordering::Random] {
-        for per_sec in [1, 2, 5, 10, 25] {
+        // At several nodes visitors come to another one each time.
+        for (per_sec, edges) in [(1, 1), (2, 1), (5, 3), (10, 1), (25, 3)] {
             let runs = if std::env::var_os("ANTEROOM_LONG").is_some() { 40 } else { 2 };
             let (mut sum, mut worst) = (0.0, f64::INFINITY);
             run_all(
                 runs,
-                |seed| Scenario::rated(seed, ordering, per_sec),
+                |seed| Scenario { edges, ..Scenario::rated(seed, ordering, per_sec) },
                 |seed, figures, violations| {
                     assert!(violations.is_empty(), "{per_sec} a second, seed {seed}: {violations:?}");
                     sum += figures.rate;
@@ -104,7 +105,7 @@ fn a_line_moves_at_its_rate_while_slots_are_free() {
                 },
             );
             let mean = sum / runs as f64;
-            println!("{ordering:?} at {per_sec} a second: {mean:.2}, worst {worst:.2}");
+            println!("{ordering:?} at {per_sec} a second, {edges} nodes: {mean:.2}, worst {worst:.2}");
             if mean < 0.9 * f64::from(per_sec) {
                 slow.push((ordering, per_sec, mean));
             }

@@ -1,15 +1,18 @@
-//! This node's slice of the line: who joined and who is still there, per bucket and slice of its keys.
+//! This node's slice of the line: who joined and who is still there, per bucket, slice of its keys and heartbeat window.
+//!
+//! The rule is that of [`crate::model::headcount`]; here many threads count at once.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
 
 use super::seen::{Seen, Sighting};
-use crate::model::exchange::BucketCount;
-use crate::model::ids::TicketId;
+use crate::model::exchange::{BucketCount, Presence};
+use crate::model::headcount::{KEPT, LIFE, Shown, TELLINGS, counted_before};
+use crate::model::ids::{Term, TicketId};
 use crate::model::order::{BucketStart, OrderKey, SLICES};
 use crate::model::presence::Window;
 use crate::model::time::FleetTime;
@@ -17,46 +20,83 @@ use crate::model::time::FleetTime;
 /// How many buckets from the front are told slice by slice.
 const SLICED_BUCKETS: usize = 4;
 
-/// How many windows a ticket lives through: the one that it was last seen in, and two more.
-const LIFE: usize = 3;
+/// One for each window that is kept, and one for the next: who comes in it first need not wait for it to be begun.
+const SLOTS: usize = KEPT + 1;
 
 /// Counts of one line at one node. Joins and heartbeats touch atomics only; one thread turns windows and reads.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Counts {
     rows: ArcSwap<BTreeMap<BucketStart, Arc<Row>>>,
     growing: Mutex<()>,
-    windows: [Seen; LIFE],
-    turned: Mutex<Turned>,
-    /// Which of the windows is the running one.
+    /// Who was met in each window.
+    met: [Seen; SLOTS],
+    /// Who has left.
+    left: Seen,
+    /// Which windows the slots are for.
+    windows: [AtomicU32; SLOTS],
+    /// Which of the slots is for the running window; the one after it is for the next.
     running: AtomicU32,
+    /// The window that this run began in.
+    begun: AtomicU32,
+    turned: Mutex<Turned>,
 }
 
 #[derive(Debug, Default)]
 struct Turned {
-    window: Option<Window>,
     heartbeat_ttl: Duration,
     begun: Option<FleetTime>,
     turns: u32,
+    /// The term of the leader that was told last.
+    told: Option<Term>,
 }
 
-type Slices = [AtomicU32; SLICES];
+/// To whom and when counts are reported.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Telling {
+    /// Buckets below it are over.
+    pub(super) watermark: OrderKey,
+    /// The number of the report.
+    pub(super) number: u64,
+    /// The newest report that was answered.
+    pub(super) answered: u64,
+    /// The term of the leader, as far as it is known.
+    pub(super) term: Option<Term>,
+    /// When it is made.
+    pub(super) now: FleetTime,
+}
 
+/// Tickets by slice; below zero where other nodes have counted more of them than this one.
 #[derive(Debug)]
+struct Slices([AtomicI32; SLICES]);
+
+#[derive(Debug, Default)]
 struct Row {
     joined: AtomicU32,
+    /// Tickets counted here that nobody else counts any more.
+    returned: AtomicU32,
     /// Each ticket that lives, in the newest window that it was seen in.
-    seen: [Slices; LIFE],
-    /// What was stated of the row last, and the number of the report that did so first.
-    stated: Mutex<Option<(Statement, u64)>>,
+    seen: [Slices; SLOTS],
+    /// What was stated of the row last.
+    stated: Mutex<Option<Stated>>,
 }
 
 /// What the leader is told of a row that is far from the front.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Statement {
     joined: u32,
-    alive: u32,
+    returned: u32,
+    alive: i32,
     /// Whether the windows are full: until then the leader takes some of those who joined to be alive.
     full: bool,
+}
+
+#[derive(Debug)]
+struct Stated {
+    statement: Statement,
+    windows: [(Window, i32); SLOTS],
+    /// The report that did so first.
+    report: u64,
+    at: FleetTime,
 }
 
 /// A ticket's place among the counts.
@@ -78,64 +118,77 @@ impl Place {
     }
 }
 
-fn slices() -> Slices {
-    std::array::from_fn(|_| AtomicU32::new(0))
-}
-
-fn clear(slices: &Slices) {
-    slices.iter().for_each(|slice| slice.store(0, Ordering::Relaxed));
-}
-
-fn bump(slices: &Slices, slice: usize) {
-    if let Some(count) = slices.get(slice) {
-        count.fetch_add(1, Ordering::Relaxed);
+impl Default for Slices {
+    fn default() -> Self {
+        Self(std::array::from_fn(|_| AtomicI32::new(0)))
     }
 }
 
-/// Takes one out of a slice; out of another if that is empty, as when a lottery was drawn since it was counted.
-fn lower(slices: &Slices, slice: usize) {
-    let takes = |count: &AtomicU32| {
-        let less = |count: u32| count.checked_sub(1);
-        count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok()
-    };
-    if !slices.get(slice).is_some_and(takes) {
-        let _ = slices.iter().any(takes);
+impl Slices {
+    fn clear(&self) {
+        self.0.iter().for_each(|slice| slice.store(0, Ordering::Relaxed));
+    }
+
+    fn read(&self) -> [i32; SLICES] {
+        std::array::from_fn(|slice| self.0.get(slice).map_or(0, |count| count.load(Ordering::Acquire)))
     }
 }
 
 impl Row {
-    fn new() -> Self {
-        Self { joined: AtomicU32::new(0), seen: std::array::from_fn(|_| slices()), stated: Mutex::new(None) }
-    }
-
-    /// Those of a slice who wait.
-    fn alive_in(&self, slice: usize) -> u32 {
-        let counts = self.seen.iter().filter_map(|slices| slices.get(slice));
-        counts.map(|count| count.load(Ordering::Relaxed)).sum()
-    }
-}
-
-impl Default for Counts {
-    fn default() -> Self {
-        Self {
-            rows: ArcSwap::default(),
-            growing: Mutex::default(),
-            windows: Default::default(),
-            turned: Mutex::default(),
-            running: AtomicU32::new(0),
+    fn add(&self, slot: usize, slice: usize, change: i32) {
+        // Release: whoever sees a ticket taken out of one window sees it counted in another.
+        let count = self.seen.get(slot).and_then(|slices| slices.0.get(slice));
+        if let Some(count) = count {
+            count.fetch_add(change, Ordering::Release);
         }
+    }
+
+    fn take_up(&self) {
+        self.returned.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn alive_in(&self, slots: impl Iterator<Item = usize>) -> u32 {
+        let sum: i32 = slots.filter_map(|slot| self.seen.get(slot)).flat_map(Slices::read).sum();
+        u32::try_from(sum).unwrap_or_default()
     }
 }
 
 impl Counts {
     fn running(&self) -> usize {
-        self.running.load(Ordering::Relaxed) as usize % LIFE
+        self.running.load(Ordering::Relaxed) as usize % SLOTS
     }
 
-    /// The windows from the running one back.
-    fn newest_first(&self) -> impl Iterator<Item = usize> {
+    fn window(&self, slot: usize) -> Window {
+        Window::from_number(self.windows.get(slot).map_or(0, |window| window.load(Ordering::Relaxed)))
+    }
+
+    fn label(&self, slot: usize, window: Window) {
+        self.windows.get(slot).into_iter().for_each(|of| of.store(window.to_number(), Ordering::Relaxed));
+    }
+
+    /// The slot for who comes in `window`, which may be the next one already.
+    fn slot_in(&self, window: Window) -> usize {
         let running = self.running();
-        (0..LIFE).map(move |back| (running + LIFE - back) % LIFE)
+        let next = (running + 1) % SLOTS;
+        let began = self.window(next);
+        if began > Window::default() && began <= window { next } else { running }
+    }
+
+    fn has_met(&self, slot: usize, id: TicketId) -> bool {
+        self.met.get(slot).is_some_and(|met| met.contains(id))
+    }
+
+    fn meet(&self, slot: usize, id: TicketId) -> Sighting {
+        self.met.get(slot).map_or(Sighting::Again, |met| met.mark(id))
+    }
+
+    /// Where a ticket was counted before it is in `slot`.
+    fn counted_before(&self, shown: Shown, slot: usize) -> Option<usize> {
+        let slots = || newest_first(slot).map(|slot| (self.window(slot), slot));
+        let find = |window| slots().find(|(of, _)| *of == window).map(|(_, slot)| slot);
+        let knows = |window| find(window).is_some_and(|slot| self.has_met(slot, shown.id));
+        let begun = Window::from_number(self.begun.load(Ordering::Relaxed));
+        counted_before(shown, slots().map(|(window, _)| window), begun, knows).and_then(find)
     }
 
     fn row(&self, bucket: BucketStart) -> Arc<Row> {
@@ -144,119 +197,167 @@ impl Counts {
         }
         let _growing = self.growing.lock().unwrap_or_else(PoisonError::into_inner);
         let mut rows = BTreeMap::clone(&self.rows.load());
-        let row = Arc::clone(rows.entry(bucket).or_insert_with(|| Arc::new(Row::new())));
+        let row = Arc::clone(rows.entry(bucket).or_default());
         self.rows.store(Arc::new(rows));
         row
     }
 
-    /// A ticket was keyed here; to be told once per ticket.
-    pub(super) fn join(&self, id: TicketId, place: Place) {
-        self.row(place.bucket).joined.fetch_add(1, Ordering::Relaxed);
-        self.heartbeat(id, place);
+    /// A ticket was keyed here, in `window`; to be told once per ticket.
+    pub(super) fn join(&self, id: TicketId, place: Place, window: Window) {
+        let slot = self.slot_in(window);
+        if self.meet(slot, id) == Sighting::First {
+            let row = self.row(place.bucket);
+            row.joined.fetch_add(1, Ordering::Relaxed);
+            row.add(slot, place.slice, 1);
+        }
     }
 
-    /// A ticket that waits has sent a heartbeat.
-    pub(super) fn heartbeat(&self, id: TicketId, place: Place) {
-        let mut windows = self.newest_first();
-        let Some(running) = windows.next() else { return };
-        if self.windows.get(running).map(|window| window.mark(id)) != Some(Sighting::First) {
+    /// A ticket that waits is shown, in `window`.
+    pub(super) fn heartbeat(&self, shown: Shown, place: Place, window: Window) {
+        let slot = self.slot_in(window);
+        let counted = shown.seen >= self.window(slot) || self.left.contains(shown.id);
+        if self.meet(slot, shown.id) == Sighting::Again || counted {
+            return;
+        }
+        let before = self.counted_before(shown, slot);
+        let row = self.row(place.bucket);
+        row.add(slot, place.slice, 1);
+        match before {
+            Some(before) => row.add(before, place.slice, -1),
+            None => row.take_up(),
+        }
+    }
+
+    /// A ticket that waits has left; one that has left before changes nothing.
+    pub(super) fn leave(&self, shown: Shown, place: Place) {
+        if self.left.mark(shown.id) != Sighting::First {
             return;
         }
         let row = self.row(place.bucket);
-        row.seen.get(running).into_iter().for_each(|slices| bump(slices, place.slice));
-        let before = windows.find(|window| self.windows.get(*window).is_some_and(|seen| seen.contains(id)));
-        let before = before.and_then(|window| row.seen.get(window));
-        before.into_iter().for_each(|slices| lower(slices, place.slice));
-    }
-
-    /// A ticket that waits has left; one that is not counted here, or has left before, changes nothing.
-    pub(super) fn leave(&self, id: TicketId, place: Place) {
-        let mut counted_in = None;
-        for window in self.newest_first() {
-            if self.windows.get(window).is_some_and(|seen| seen.unmark(id)) {
-                counted_in.get_or_insert(window);
-            }
-        }
-        if let Some(window) = counted_in {
-            let row = self.row(place.bucket);
-            row.seen.get(window).into_iter().for_each(|slices| lower(slices, place.slice));
+        let next = (self.running() + 1) % SLOTS;
+        // An old cookie may be shown: what is known here is newer then.
+        let seen = self.last_seen(shown.id).map_or(shown.seen, |known| known.max(shown.seen));
+        match self.counted_before(Shown { seen, ..shown }, next) {
+            Some(slot) => row.add(slot, place.slice, -1),
+            None => row.take_up(),
         }
     }
 
-    /// How many of a bucket wait here.
+    /// The newest window in which a ticket was met here, while it may live of it.
+    pub(super) fn last_seen(&self, id: TicketId) -> Option<Window> {
+        let lives = newest_first((self.running() + 1) % SLOTS).take(LIFE + 1);
+        lives.into_iter().find(|slot| self.has_met(*slot, id)).map(|slot| self.window(slot))
+    }
+
+    /// How many of a bucket count here.
     pub(super) fn alive_in(&self, bucket: BucketStart) -> u32 {
-        let rows = self.rows.load();
-        rows.get(&bucket).map_or(0, |row| (0..SLICES).map(|slice| row.alive_in(slice)).sum())
+        self.rows.load().get(&bucket).map_or(0, |row| row.alive_in(self.living()))
     }
 
-    /// How many wait here in a bucket or behind it.
+    /// How many count here in a bucket or behind it.
     pub(super) fn alive_from(&self, bucket: BucketStart) -> u32 {
-        let alive = |row: &Arc<Row>| (0..SLICES).map(|slice| row.alive_in(slice)).sum::<u32>();
-        self.rows.load().range(bucket..).map(|(_, row)| alive(row)).sum()
+        self.rows.load().range(bucket..).map(|(_, row)| row.alive_in(self.living())).sum()
     }
 
-    /// Whether the ticket was seen while it may live of it.
-    pub(super) fn has_seen(&self, id: TicketId) -> bool {
-        self.windows.iter().any(|window| window.contains(id))
+    /// The slots of tickets that live.
+    fn living(&self) -> impl Iterator<Item = usize> + use<> {
+        newest_first((self.running() + 1) % SLOTS).take(LIFE + 1)
     }
 
     /// Begins the window that `now` lies in, if it is another one.
     pub(super) fn turn(&self, now: FleetTime, heartbeat_ttl: Duration) {
         let window = Window::at(now, heartbeat_ttl);
         let mut turned = self.turned.lock().unwrap_or_else(PoisonError::into_inner);
-        turned.begun.get_or_insert(now);
-        if turned.window.is_some_and(|known| known >= window) {
+        let before = std::mem::replace(&mut turned.heartbeat_ttl, heartbeat_ttl);
+        if turned.begun.is_none() {
+            turned.begun = Some(now);
+            self.begun.store(window.to_number(), Ordering::Relaxed);
+            self.label((self.running() + 1) % SLOTS, window.next(heartbeat_ttl));
+            let mut earlier = window;
+            for slot in newest_first(self.running()).take(KEPT) {
+                self.label(slot, earlier);
+                earlier = earlier.previous(heartbeat_ttl);
+            }
             return;
         }
-        let known = turned.window.replace(window);
-        let before = std::mem::replace(&mut turned.heartbeat_ttl, heartbeat_ttl);
-        let Some(known) = known else { return };
+        let has_begun = window > self.window(self.running());
+        if before != heartbeat_ttl {
+            // Windows of another length begin where they begin, and all that was counted before stays a while.
+            let next = if has_begun { window } else { window.next(heartbeat_ttl) };
+            self.label((self.running() + 1) % SLOTS, next);
+        }
+        if !has_begun {
+            return;
+        }
         turned.turns = turned.turns.saturating_add(1);
-        // Windows of another length cannot be told apart: who was seen in the last one of before is still there.
-        let changed = before != heartbeat_ttl;
-        let mut begins = window;
-        for _ in 0..LIFE {
-            self.begin_window();
-            begins = begins.previous(heartbeat_ttl);
-            if changed || begins <= known {
-                break;
+        for _ in 0..KEPT {
+            self.begin_window(heartbeat_ttl);
+            if self.window(self.running()) >= window {
+                return;
             }
         }
+        // Away for longer than anything is kept.
+        self.label(self.running(), window);
+        self.label((self.running() + 1) % SLOTS, window.next(heartbeat_ttl));
     }
 
-    /// The oldest window is over, and what it counted with it; the next one is the running one.
-    fn begin_window(&self) {
-        let next = (self.running() + 1) % LIFE;
-        self.windows.get(next).into_iter().for_each(Seen::clear);
+    /// The next window is the running one; the oldest is over, and what it counted with it.
+    fn begin_window(&self, heartbeat_ttl: Duration) {
+        let running = (self.running() + 1) % SLOTS;
+        let next = (running + 1) % SLOTS;
+        self.label(next, Window::default());
+        self.met.get(next).into_iter().for_each(Seen::clear);
         for row in self.rows.load().values() {
-            row.seen.get(next).into_iter().for_each(clear);
+            row.seen.get(next).into_iter().for_each(Slices::clear);
         }
-        self.running.store(u32::try_from(next).unwrap_or_default(), Ordering::Relaxed);
+        self.running.store(u32::try_from(running).unwrap_or_default(), Ordering::Relaxed);
+        self.label(next, self.window(running).next(heartbeat_ttl));
     }
 
-    /// The rows to report: those at the front slice by slice, of the others those that no answered report has stated.
-    pub(super) fn report(&self, watermark: OrderKey, number: u64, answered: u64) -> Vec<BucketCount> {
-        let full_since = {
-            let turned = self.turned.lock().unwrap_or_else(PoisonError::into_inner);
+    /// The rows to report: those at the front slice by slice, of the others those of which there is something to say.
+    pub(super) fn report(&self, telling: Telling) -> Vec<BucketCount> {
+        let (full_since, every, retell) = {
+            let mut turned = self.turned.lock().unwrap_or_else(PoisonError::into_inner);
             let began = turned.begun.map(BucketStart::from);
-            if turned.turns > 2 { Some(BucketStart(0)) } else { began.map(BucketStart::next) }
+            let full = if turned.turns > 2 { Some(BucketStart(0)) } else { began.map(BucketStart::next) };
+            let retell = std::mem::replace(&mut turned.told, telling.term) != telling.term;
+            (full, turned.heartbeat_ttl / 2 / TELLINGS, retell)
         };
+        // Oldest first: a ticket that moves meanwhile is seen twice rather than not at all.
+        let mut slots: Vec<_> = newest_first((self.running() + 1) % SLOTS).collect();
+        slots.reverse();
         let rows = self.rows.load();
-        let ahead = rows.range(watermark.bucket()..);
         let mut sliced = 0;
-        ahead
-            .filter_map(|(bucket, row)| {
-                let all: Vec<_> = (0..SLICES).map(|slice| row.alive_in(slice)).collect();
-                let joined = row.joined.load(Ordering::Relaxed);
-                let alive = all.iter().sum();
-                let at_front = alive > 0 && sliced < SLICED_BUCKETS;
-                sliced += usize::from(at_front);
-                let full = full_since.is_some_and(|since| *bucket >= since);
-                let news = row.state(Statement { joined, alive, full }, number, answered);
-                let slices = if at_front { all } else { Vec::new() };
-                (at_front || news).then_some(BucketCount { bucket: *bucket, joined, alive, slices, full })
-            })
-            .collect()
+        let tell = |(bucket, row): (&BucketStart, &Arc<Row>)| {
+            let presences: Vec<_> = slots
+                .iter()
+                .filter_map(|slot| Some((self.window(*slot), row.seen.get(*slot)?.read())))
+                .map(|(window, slices)| Presence {
+                    window,
+                    alive: slices.iter().sum(),
+                    slices: slices.to_vec(),
+                })
+                .collect();
+            let alive = presences.iter().map(|presence| presence.alive).sum();
+            let says = |presence: &Presence| presence.slices.iter().any(|count| *count != 0);
+            // Also where most are counted by others: the leader sums slice by slice.
+            let at_front = sliced < SLICED_BUCKETS && presences.iter().any(says);
+            sliced += usize::from(at_front);
+            let statement = Statement {
+                joined: row.joined.load(Ordering::Relaxed),
+                returned: row.returned.load(Ordering::Relaxed),
+                alive,
+                full: full_since.is_some_and(|since| *bucket >= since),
+            };
+            let news = row.state(statement, &presences, telling, every) || retell;
+            let mut seen: Vec<_> = presences.into_iter().filter(says).collect();
+            if !at_front {
+                seen.iter_mut().for_each(|presence| presence.slices = Vec::new());
+            }
+            let Statement { joined, returned, full, .. } = statement;
+            (at_front || news).then_some(BucketCount { bucket: *bucket, joined, returned, seen, full })
+        };
+        rows.range(telling.watermark.bucket()..).filter_map(tell).collect()
     }
 
     /// Forgets buckets that the watermark has left behind.
@@ -272,176 +373,28 @@ impl Counts {
 }
 
 impl Row {
-    /// Whether this is news to the leader.
-    fn state(&self, statement: Statement, number: u64, answered: u64) -> bool {
+    /// Whether this is news to the leader: a number at once, and in which windows it is after a while.
+    fn state(&self, statement: Statement, presences: &[Presence], telling: Telling, every: Duration) -> bool {
+        let Telling { number: report, answered, now: at, .. } = telling;
+        let windows = std::array::from_fn(|slot| {
+            presences.get(slot).map_or_else(Default::default, |presence| (presence.window, presence.alive))
+        });
         let mut stated = self.stated.lock().unwrap_or_else(PoisonError::into_inner);
-        match *stated {
-            Some((before, report)) if before == statement => report > answered,
-            _ => {
-                *stated = Some((statement, number));
-                true
-            }
+        if let Some(before) = &*stated
+            && before.statement == statement
+            && (before.windows == windows || at < before.at.after(every))
+        {
+            return before.report > answered;
         }
+        *stated = Some(Stated { statement, windows, report, at });
+        true
     }
+}
+
+/// A slot and those before it, back to the one after it.
+fn newest_first(slot: usize) -> impl Iterator<Item = usize> + use<> {
+    (0..SLOTS).map(move |back| (slot + SLOTS - back) % SLOTS)
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-    use crate::model::order::Fraction;
-    use crate::model::presence::ends;
-
-    const TTL: Duration = Duration::from_secs(10);
-
-    fn id(sequence: u64) -> TicketId {
-        TicketId { node: 1, generation: 1, sequence }
-    }
-
-    fn key(bucket: u32, fraction: u32) -> OrderKey {
-        OrderKey::new(BucketStart(bucket), Fraction(fraction))
-    }
-
-    fn at(second: u64) -> FleetTime {
-        FleetTime::from_unix_seconds(1_800_000_000 + second)
-    }
-
-    fn alive(counts: &Counts) -> u32 {
-        counts.report(OrderKey::default(), 1, 0).iter().map(|count| count.alive).sum()
-    }
-
-    #[test]
-    fn who_stays_is_counted_once_and_who_goes_fades_when_the_ticket_ends() {
-        let counts = Counts::default();
-        counts.turn(at(0), TTL);
-        for n in 0..100 {
-            counts.join(id(n), Place::of_key(key(5, u32::MAX / 100 * u32::try_from(n).unwrap())));
-        }
-        assert_eq!(alive(&counts), 100);
-        for window in 1..6 {
-            counts.turn(at(window * 5), TTL);
-            for n in 0..60 {
-                for _ in 0..3 {
-                    counts
-                        .heartbeat(id(n), Place::of_key(key(5, u32::MAX / 100 * u32::try_from(n).unwrap())));
-                }
-            }
-            let expected = if window < 3 { 100 } else { 60 };
-            assert_eq!(alive(&counts), expected, "window {window}");
-        }
-        let report = counts.report(OrderKey::default(), 1, 0);
-        assert_eq!(report[0].joined, 100);
-        assert!(report[0].full && report[0].is_sliced());
-    }
-
-    #[test]
-    fn who_leaves_is_gone_at_once() {
-        let counts = Counts::default();
-        counts.turn(at(0), TTL);
-        let place = Place::of_key(key(5, 0));
-        (0..10).for_each(|n| counts.join(id(n), place));
-        (0..4).for_each(|n| counts.leave(id(n), place));
-        assert_eq!(alive(&counts), 6);
-    }
-
-    #[test]
-    fn who_has_left_does_not_come_back_with_the_next_window_and_leaves_once_only() {
-        let counts = Counts::default();
-        counts.turn(at(0), TTL);
-        let place = Place::of_key(key(5, 0));
-        (0..10).for_each(|n| counts.join(id(n), place));
-        for _ in 0..5 {
-            (0..4).for_each(|n| counts.leave(id(n), place));
-        }
-        assert_eq!(alive(&counts), 6);
-        counts.turn(at(5), TTL);
-        assert_eq!(alive(&counts), 6, "the last window is without them");
-        (0..4).for_each(|n| counts.leave(id(n), place));
-        assert_eq!(alive(&counts), 6, "they are gone already");
-        counts.leave(id(9), place);
-        (4..10).for_each(|n| counts.heartbeat(id(n), place));
-        counts.leave(id(8), place);
-        counts.turn(at(10), TTL);
-        assert_eq!(alive(&counts), 5, "9 was heard once more after it left");
-    }
-
-    #[test]
-    fn a_drawn_lottery_counts_nobody_twice() {
-        let counts = Counts::default();
-        counts.turn(at(0), TTL);
-        (0..10).for_each(|n| counts.join(id(n), Place::undrawn(BucketStart(5), id(n))));
-        for window in 1..4 {
-            counts.turn(at(window * 5), TTL);
-            (0..9).for_each(|n| {
-                counts.heartbeat(id(n), Place::of_key(key(5, u32::MAX - u32::try_from(n).unwrap())))
-            });
-            assert_eq!(alive(&counts), if window < 3 { 10 } else { 9 }, "window {window}");
-        }
-        (0..9).for_each(|n| counts.leave(id(n), Place::undrawn(BucketStart(5), id(n))));
-        assert_eq!(alive(&counts), 0);
-    }
-
-    #[test]
-    fn another_heartbeat_ttl_forgets_nobody() {
-        let counts = Counts::default();
-        counts.turn(at(0), Duration::from_secs(60));
-        (0..10).for_each(|n| counts.join(id(n), Place::of_key(key(5, 0))));
-        counts.turn(at(29), TTL);
-        assert_eq!(alive(&counts), 10);
-        counts.turn(at(30), TTL);
-        assert_eq!(alive(&counts), 10);
-    }
-
-    proptest! {
-        /// The count is of those whose tickets live, by the rule that ends them.
-        #[test]
-        fn a_ticket_is_counted_for_as_long_as_it_lives(
-            steps in prop::collection::vec((0_u64..7_000, prop::collection::vec(0_u64..12, 0..5)), 1..40)
-        ) {
-            let counts = Counts::default();
-            let mut now = at(0);
-            counts.turn(now, TTL);
-            let mut seen = BTreeMap::new();
-            for (passes, polls) in steps {
-                now = now.after(Duration::from_millis(passes));
-                counts.turn(now, TTL);
-                for n in polls {
-                    let place = Place::of_key(key(5, u32::MAX / 12 * u32::try_from(n).unwrap()));
-                    let new = seen.insert(n, Window::at(now, TTL)).is_none();
-                    if new { counts.join(id(n), place) } else { counts.heartbeat(id(n), place) }
-                }
-                let lives = seen.values().filter(|window| !ends(**window, now, TTL, &[], None)).count();
-                prop_assert_eq!(alive(&counts) as usize, lives);
-            }
-        }
-    }
-
-    #[test]
-    fn what_an_answered_report_has_stated_is_not_stated_again_far_from_the_front() {
-        let counts = Counts::default();
-        counts.turn(at(0), TTL);
-        (0..10).for_each(|n| counts.join(id(u64::from(n)), Place::of_key(key(n, 0))));
-        assert_eq!(counts.report(OrderKey::default(), 1, 0).len(), 10);
-        assert_eq!(counts.report(OrderKey::default(), 2, 0).len(), 10, "not answered yet");
-        assert_eq!(counts.report(OrderKey::default(), 3, 1).len(), SLICED_BUCKETS);
-        counts.forget_before(BucketStart(8));
-        assert_eq!(counts.report(OrderKey::default(), 4, 1).len(), 2);
-    }
-
-    #[test]
-    fn a_row_that_is_empty_for_certain_is_stated_as_such() {
-        let counts = Counts::default();
-        counts.turn(at(0), TTL);
-        counts.join(id(1), Place::of_key(key(5, 0)));
-        let mut last = None;
-        for window in 1..5 {
-            counts.turn(at(window * 5), TTL);
-            // Every report is answered before the next one.
-            if let [row] = counts.report(OrderKey::default(), window + 1, window).as_slice() {
-                last = Some((row.alive, row.full));
-            }
-        }
-        assert_eq!(last, Some((0, true)), "else the leader would take a share of those who joined to wait");
-    }
-}
+mod tests;

@@ -9,12 +9,12 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 
 use super::askers::Askers;
-use super::counts::Counts;
+use super::counts::{Counts, Telling};
 use super::figures::Tallies;
 use super::minute::Minute;
 use super::queue_limit::{Given, Places};
 use super::watchers::Watchers;
-use crate::model::edge::{Contact, ExpressRecord, Phase, Scene};
+use crate::model::edge::{Contact, ExpressRecord, Link, Phase, Scene};
 use crate::model::exchange::{EventPulse, EventReport, LiveUpdate};
 use crate::model::grant::EdgeSlots;
 use crate::model::ids::{EventId, LineEpoch, LogIndex, NodeRun, TicketId};
@@ -260,12 +260,15 @@ impl EventDesk {
     }
 
     /// This event's part of the next report.
-    pub(super) fn report(&self, number: u64, answered: u64, now: BootTime, fleet: FleetTime) -> EventReport {
+    pub(super) fn report(&self, number: u64, link: &Link, now: BootTime) -> EventReport {
         let view = self.view();
         let policy = &view.pulse.policy;
+        let (answered, fleet) = (link.answered(), link.upper(now));
         self.places.reported(number);
         let counts = self.counts.load();
         counts.turn(fleet, policy.heartbeat_ttl);
+        let term = link.newest().map(|(term, _)| term);
+        let telling = Telling { watermark: view.pulse.watermark, number, answered, term, now: fleet };
         let mut slots = self.slots();
         slots.edge.expire(now);
         self.lapse(&mut slots, &view.live, now);
@@ -276,7 +279,7 @@ impl EventDesk {
             extend: slots.extends.values().map(|extending| extending.extend).collect(),
             revoke: slots.revokes.iter().copied().collect(),
             window: Window::at(fleet, policy.heartbeat_ttl),
-            counts: counts.report(view.pulse.watermark, number, answered),
+            counts: counts.report(telling),
             put_in_line: self.line_begun.load(Ordering::Relaxed) > answered,
             wants_bucket: self.wants_bucket(now),
             held: self.held.load(Ordering::Relaxed),

@@ -39,7 +39,6 @@ impl Desk {
         let heard = self.heard.load();
         let now = self.clock.boot();
         let number = self.next_report.fetch_add(1, Ordering::Relaxed);
-        let answered = heard.link.answered();
         let fleet = heard.link.upper(now);
         let events = self.events.load();
         Report {
@@ -53,7 +52,7 @@ impl Desk {
             stage: self.stage(),
             // What was kept may be of another ledger: before the first pulse there is nothing to say of it.
             events: if heard.link.newest().is_some() {
-                events.values().map(|event| event.report(number, answered, now, fleet)).collect()
+                events.values().map(|event| event.report(number, &heard.link, now)).collect()
             } else {
                 Vec::new()
             },

@@ -92,7 +92,7 @@ pub struct EventView {
 /// What this node knows of one ticket.
 #[derive(Clone, Debug, Serialize)]
 pub struct TicketFacts {
-    /// Seen by this node in the running or the last heartbeat window.
+    /// Seen in line by this node while it may live of it.
     pub seen_lately: bool,
     /// Its pass was minted here and is not in the ledger yet.
     pub minted_here: bool,
@@ -171,7 +171,7 @@ impl Desk {
         let view = event.view();
         let live = view.live.pass(id).map(|live| -> FleetTime { live.expires });
         Some(TicketFacts {
-            seen_lately: event.counts.load().has_seen(id),
+            seen_lately: event.counts.load().last_seen(id).is_some(),
             minted_here: event.slots().edge.minted(id).is_some(),
             pass_expires_ms: live.map(|expires| expires.0),
             consumed: view.live.is_consumed(id),

@@ -122,7 +122,7 @@ impl Desk {
         let ticket = match event.seat(id, SeatedTicket { base, issued, seen }, self.clock.boot()) {
             Seating::Taken(ticket) => ticket,
             Seating::New(ticket) => {
-                self.put_in_line(event, &event.view(), id, ticket.base, given);
+                self.put_in_line(event, &event.view(), id, ticket, given);
                 ticket
             }
         };
@@ -133,8 +133,8 @@ impl Desk {
     /// the ticket has ended.
     async fn resume(&self, event: &EventDesk, id: TicketId, seated: SeatedTicket) -> Option<JoinAnswer> {
         let view = event.view();
-        let seen = if event.counts.load().has_seen(id) { self.now() } else { seated.seen };
-        let seen = Window::at(seen, view.pulse.policy.heartbeat_ttl);
+        let seen = event.counts.load().last_seen(id);
+        let seen = seen.unwrap_or_else(|| Window::at(seated.seen, view.pulse.policy.heartbeat_ttl));
         let ticket = Ticket::new(id, view.line(), seated.base, seated.issued, seen, self.run.node);
         drop(view);
         self.ask(event, ticket).await
@@ -190,13 +190,14 @@ impl Desk {
         event: &EventDesk,
         view: &View,
         id: TicketId,
-        base: KeyBase,
+        ticket: SeatedTicket,
         given: Given<'_>,
     ) {
         let first_unheard = !event.has_unheard_line(self.heard.load().link.answered());
         event.begin_line(self.next_report());
-        if let Some(place) = place(view, id, base) {
-            event.counts.load().join(id, place);
+        if let Some(place) = place(view, id, ticket.base) {
+            let window = Window::at(ticket.seen, view.pulse.policy.heartbeat_ttl);
+            event.counts.load().join(id, place, window);
             given.counted();
         }
         if first_unheard && view.pulse.gate != crate::model::ledger::Gate::Queue {
@@ -207,7 +208,7 @@ impl Desk {
     fn take_place(&self, event: &EventDesk, id: TicketId, seated: SeatedTicket) -> JoinAnswer {
         let view = event.view();
         let moment = Moment::of(&self.heard.load().link, self.clock.boot());
-        let seen = Window::at(moment.now, view.pulse.policy.heartbeat_ttl);
+        let seen = Window::at(seated.seen, view.pulse.policy.heartbeat_ttl);
         let ticket = Ticket::new(id, view.line(), seated.base, seated.issued, seen, self.run.node);
         match self.describe_place(event, &view, ticket, moment) {
             Some(waiting) => JoinAnswer::Waiting(Box::new(waiting)),

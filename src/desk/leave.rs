@@ -47,12 +47,16 @@ impl Desk {
         let scene = view.scene(&heard.spans, heard.link.contact(boot), heard.link.upper(boot));
         // A pass that another tab was given a moment ago is not in the live set yet.
         let is_inside = event.slots().edge.minted(ticket.id).is_some();
-        if !is_inside && matches!(judge(ticket, &scene), Judgement::Ended(_)) {
+        let judgement = judge(ticket, &scene);
+        if !is_inside && matches!(judgement, Judgement::Ended(_)) {
             return false;
         }
         event.askers.remove(ticket.id);
-        if let Some(place) = place(&view, ticket.id, ticket.base) {
-            event.counts.load().leave(ticket.id, place);
+        // Who has been called counts among the askers only.
+        if matches!(judgement, Judgement::Waiting(..))
+            && let Some(place) = place(&view, ticket.id, ticket.base)
+        {
+            event.counts.load().leave(self.shows(ticket), place);
         }
         true
     }

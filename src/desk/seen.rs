@@ -42,15 +42,6 @@ impl Seen {
         if before & bit == 0 { Sighting::First } else { Sighting::Again }
     }
 
-    /// Forgets an id; whether it had been seen.
-    pub(super) fn unmark(&self, id: TicketId) -> bool {
-        let (word, bit) = place(id);
-        let chunks = self.chunks.load();
-        let chunk = chunks.get(&(id.node, id.generation, id.sequence / CHUNK));
-        let word = chunk.and_then(|chunk| chunk.get(word));
-        word.is_some_and(|word| word.fetch_and(!bit, Ordering::Relaxed) & bit != 0)
-    }
-
     /// Whether an id was seen.
     pub(super) fn contains(&self, id: TicketId) -> bool {
         let (word, bit) = place(id);

@@ -4,12 +4,14 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::admit::{Admission, Entrance};
+use super::askers::Asking;
 use super::counts::Place;
 use super::event::{EventDesk, SeatedTicket, Seating, View};
 use super::join::undrawn;
 use super::{Attendance, Beat, Desk, StatusAnswer, Turn, Waiting};
 use crate::model::edge::{Contact, Ending, Holding, Judgement, Link, Phase, TurnClock, judge, turn};
 use crate::model::estimate::{FRONT_POLL, Outlook, Shown, Standing, as_shown, estimate, poll_after};
+use crate::model::headcount::{self, Signer};
 use crate::model::ids::EventId;
 use crate::model::order::{KeyBase, OrderKey};
 use crate::model::presence::Window;
@@ -125,7 +127,7 @@ impl Desk {
             ticket.base = match event.seat(ticket.id, keyed, self.clock.boot()) {
                 Seating::Taken(known) => known.base,
                 Seating::New(new) => {
-                    self.put_in_line(event, view, ticket.id, new.base, event.places.take_anyway());
+                    self.put_in_line(event, view, ticket.id, new, event.places.take_anyway());
                     new.base
                 }
             };
@@ -145,6 +147,9 @@ impl Desk {
         let now = moment.now;
         let policy = &view.pulse.policy;
         let pass_claim = policy.pass_claim;
+        // It may have asked another node first. Who was offered a turn to hold has been told, and has not asked.
+        let has_asked = ticket.told_at > 0 && ticket.offered_at == 0;
+        let signer = self.shows(&ticket).signer;
         let stands = moment.contact != Contact::Fresh || !view.admits(now) || view.pulse.slots_free == 0;
         let clock = if stands { TurnClock::Stands } else { TurnClock::Runs };
         let holding = match attendance {
@@ -156,7 +161,7 @@ impl Desk {
         };
         drop(view);
         if attendance == Attendance::Asking {
-            if event.askers.ask(ticket.id, boot) == super::askers::Asking::First {
+            if event.askers.ask(ticket.id, signer, boot) == Asking::First && !has_asked {
                 event.slots().called.note(boot);
             }
             if let Admission::Pass(pass) = self.admit(event, ticket.id, pass_claim, Entrance::Called).await {
@@ -164,6 +169,7 @@ impl Desk {
                 event.slots().claimed.note(self.clock.boot());
                 return StatusAnswer::Admitted(pass);
             }
+            event.askers.ask(ticket.id, signer, self.clock.boot());
         }
         let view = event.view();
         // While this request waited the ticket may have turned into a pass by another one.
@@ -195,6 +201,13 @@ impl Desk {
         }
     }
 
+    /// What a ticket says of where it was counted last.
+    pub(super) fn shows(&self, ticket: &Ticket) -> headcount::Shown {
+        let here = ticket.refreshed_by == self.run.node;
+        let signer = if here { Signer::Here } else { Signer::Elsewhere };
+        headcount::Shown { id: ticket.id, seen: ticket.last_seen, signer }
+    }
+
     /// The same for one whose place is known; what a key costs to make is most of what a poll costs.
     fn describe_waiting(
         &self,
@@ -206,7 +219,8 @@ impl Desk {
     ) -> Option<Waiting> {
         let place = key.map(Place::of_key).or_else(|| undrawn(ticket.id, ticket.base));
         if let Some(place) = place {
-            event.counts.load().heartbeat(ticket.id, place);
+            let window = Window::at(moment.now, view.pulse.policy.heartbeat_ttl);
+            event.counts.load().heartbeat(self.shows(&ticket), place, window);
         }
         self.describe(view, event, ticket, standing, moment)
     }
@@ -255,8 +269,9 @@ impl Desk {
         ticket.shown_upper = shown.upper;
         ticket.first_position = shown.first_position;
         let window = Window::at(now, policy.heartbeat_ttl);
-        let beat = if ticket.last_seen == window { Beat::Again } else { Beat::First };
-        ticket.last_seen = window;
+        let beat = if ticket.last_seen >= window { Beat::Again } else { Beat::First };
+        // Another node may be a moment ahead, and have counted the ticket in the next window.
+        ticket.last_seen = window.max(ticket.last_seen);
         ticket.refreshed_by = self.run.node;
         let poll_after = match standing {
             Standing::Unkeyed => FRONT_POLL,

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ids::{BlockId, EventId, LedgerEpoch, LineEpoch, LogIndex, NodeRun, Term, TicketId, Weight};
 use super::ledger::{Extend, Gate, KeyRecord, LiveChange, LiveSet, Revoke, Settle, Span};
-use super::order::{BucketStart, OrderKey, SLICES};
+use super::order::{BucketStart, OrderKey};
 use super::policy::Policy;
 use super::presence::Window;
 use super::time::{BootTime, FleetTime};
@@ -84,26 +84,32 @@ pub struct EventReport {
 }
 
 /// One run's counts of one bucket. For `random` a bucket is a whole part of the clock.
+///
+/// Tickets that wait are counted by the heartbeat window that they were seen in last. Who is seen in a newer one is
+/// taken out of the one before, also if another run counted it there: the sums over all runs count each ticket once.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BucketCount {
     /// The bucket.
     pub bucket: BucketStart,
     /// Tickets keyed into it by this run, ever.
     pub joined: u32,
-    /// Tickets that wait, uncalled: seen by this run in the window that runs or in the two before, and not left.
-    pub alive: u32,
-    /// `alive` by slice of the bucket's keys (`SLICES` of them); empty for buckets far from the front or undrawn.
-    pub slices: Vec<u32>,
+    /// Tickets that this run has counted though whoever counted them before does so no longer, ever.
+    pub returned: u32,
+    /// By window, ascending; windows in which nothing is to be said are left out.
+    pub seen: Vec<Presence>,
     /// Whether two full windows have passed since this run began to count this line.
     pub full: bool,
 }
 
-impl BucketCount {
-    /// Whether the count is told slice by slice.
-    #[must_use]
-    pub fn is_sliced(&self) -> bool {
-        self.slices.len() == SLICES
-    }
+/// Tickets of a bucket that were last seen in one heartbeat window, less those of other runs who were seen since.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Presence {
+    /// The window.
+    pub window: Window,
+    /// How many; below zero if most of them were counted by other runs.
+    pub alive: i32,
+    /// `alive` by slice of the bucket's keys (`SLICES` of them); empty for buckets far from the front or undrawn.
+    pub slices: Vec<i32>,
 }
 
 /// What the leader tells an edge: every tick after the commit, and at once for top-ups.

@@ -4,6 +4,7 @@ pub mod edge;
 pub mod estimate;
 pub mod exchange;
 pub mod grant;
+pub mod headcount;
 pub mod ids;
 pub mod leader;
 pub mod ledger;

@@ -38,6 +38,13 @@ impl Window {
         Self(self.0.saturating_sub(length))
     }
 
+    /// The window after this one.
+    #[must_use]
+    pub fn next(self, heartbeat_ttl: Duration) -> Self {
+        let length = u32::try_from(length_in_halves(heartbeat_ttl)).unwrap_or(u32::MAX);
+        Self(self.0.saturating_add(length))
+    }
+
     /// When the window begins.
     #[must_use]
     pub fn start(self) -> FleetTime {

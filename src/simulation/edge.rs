@@ -1,23 +1,21 @@
 //! An edge as the simulation drives it: the model's decisions around plain, exact counts.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::faults::Mutant;
 use crate::model::edge::{Contact, Honour, Judgement, Link, Provenance, Scene, honour, judge};
 use crate::model::estimate::{Outlook, Shown, Standing, estimate, poll_after};
-use crate::model::exchange::{BucketCount, EdgeStage, EventPulse, EventReport, LiveUpdate, Pulse, Report};
+use crate::model::exchange::{EdgeStage, EventPulse, EventReport, LiveUpdate, Pulse, Report};
 use crate::model::grant::{EdgeSlots, Minted};
+use crate::model::headcount::{self, Headcount, Signer};
 use crate::model::ids::{LogIndex, NodeRun, TicketId, Weight};
 use crate::model::ledger::{Extend, Gate, LiveSet, Revoke, RevokeReason, Span};
-use crate::model::order::{BucketStart, Draws, KeyBase, OrderKey, SLICES, arrival_key};
+use crate::model::order::{BucketStart, Draws, KeyBase, OrderKey, arrival_key};
 use crate::model::policy::Ordering;
 use crate::model::presence::{Window, tickets_horizon};
-use crate::model::time::{BootTime, FleetTime, as_millis};
+use crate::model::time::{BootTime, as_millis};
 use crate::model::token::{Pass, Ticket};
-
-/// A place among the counts.
-type Place = (BucketStart, usize);
 
 /// One run of an edge. All its memory goes with it.
 #[derive(Debug)]
@@ -29,10 +27,11 @@ pub(super) struct Edge {
     slots: EdgeSlots,
     extends: HashMap<TicketId, (Extend, BootTime)>,
     revokes: BTreeSet<Revoke>,
+    /// Called visitors who ask, and until when they count.
     asking: HashMap<TicketId, BootTime>,
     called: Vec<BootTime>,
     claimed: Vec<BootTime>,
-    counts: Counts,
+    counts: Headcount,
     next_ticket: u64,
     next_report: u64,
     line_begun: u64,
@@ -51,51 +50,6 @@ pub(super) struct View {
     index: LogIndex,
 }
 
-#[derive(Debug, Default)]
-struct Counts {
-    joined: BTreeMap<BucketStart, u32>,
-    now: HashMap<TicketId, Place>,
-    /// The two windows before, the older one first: a ticket lives through three.
-    before: [HashMap<TicketId, Place>; 2],
-    window: Window,
-    turns: u32,
-    began: Option<BucketStart>,
-}
-
-impl Counts {
-    fn turn(&mut self, window: Window, now: FleetTime) {
-        self.began.get_or_insert(BucketStart::from(now));
-        if window > self.window {
-            self.before.rotate_left(1);
-            let [_, last] = &mut self.before;
-            *last = std::mem::take(&mut self.now);
-            self.turns += u32::from(self.window != Window::default());
-            self.window = window;
-        }
-    }
-
-    fn report(&self, watermark: OrderKey) -> Vec<BucketCount> {
-        let mut rows: BTreeMap<BucketStart, Vec<u32>> =
-            self.joined.keys().map(|bucket| (*bucket, vec![0; SLICES])).collect();
-        let alive: HashMap<_, _> = self.before.iter().flatten().chain(&self.now).collect();
-        for (bucket, slice) in alive.into_values() {
-            let row = rows.entry(*bucket).or_insert_with(|| vec![0; SLICES]);
-            row.iter_mut().skip(*slice).take(1).for_each(|count| *count += 1);
-        }
-        let full = |bucket: BucketStart| self.turns > 2 || self.began.is_some_and(|began| bucket > began);
-        let ahead = rows.into_iter().filter(|(bucket, _)| *bucket >= watermark.bucket());
-        ahead
-            .map(|(bucket, slices)| BucketCount {
-                bucket,
-                joined: self.joined.get(&bucket).copied().unwrap_or_default(),
-                alive: slices.iter().sum(),
-                slices,
-                full: full(bucket),
-            })
-            .collect()
-    }
-}
-
 impl Edge {
     pub(super) fn new(run: NodeRun) -> Self {
         Self {
@@ -109,7 +63,7 @@ impl Edge {
             asking: HashMap::new(),
             called: Vec::new(),
             claimed: Vec::new(),
-            counts: Counts::default(),
+            counts: Headcount::default(),
             next_ticket: 1,
             next_report: 1,
             line_begun: 0,
@@ -157,7 +111,7 @@ impl Edge {
             times.retain(|at| now.since(*at).as_secs() < 60);
             u32::try_from(times.len()).unwrap_or(u32::MAX)
         };
-        self.asking.retain(|_, at| now.since(*at).as_millis() <= 2_000);
+        self.asking.retain(|_, until| now <= *until);
         self.held.retain(|_, at| now.since(*at).as_millis() <= 1_000);
         let mut outbox = self.slots.outbox();
         if mutant == Mutant::SlotsHandedBackEarly {
@@ -173,7 +127,7 @@ impl Edge {
         let events = self.view.as_ref().map(|view| {
             let policy = &view.pulse.policy;
             let window = Window::at(upper, policy.heartbeat_ttl);
-            self.counts.turn(window, upper);
+            self.counts.turn(upper, view.pulse.policy.heartbeat_ttl);
             EventReport {
                 event: view.pulse.event.clone(),
                 line: view.pulse.line,
@@ -247,15 +201,24 @@ impl Edge {
             now: upper,
         };
         let judgement = judge(ticket, &scene);
+        let window = Window::at(upper, view.pulse.policy.heartbeat_ttl);
+        let signer = if ticket.refreshed_by == self.run.node { Signer::Here } else { Signer::Elsewhere };
+        let shown = headcount::Shown { id: ticket.id, seen: ticket.last_seen, signer };
         if !matches!(judgement, Judgement::Ended(_)) {
-            ticket.last_seen = Window::at(upper, view.pulse.policy.heartbeat_ttl);
+            ticket.last_seen = ticket.last_seen.max(window);
             ticket.refreshed_by = self.run.node;
         }
         match judgement {
             Judgement::Waiting(_, Some(key)) => {
-                self.counts.now.insert(ticket.id, (key.bucket(), key.slice()));
+                self.counts.turn(upper, view.pulse.policy.heartbeat_ttl);
+                self.counts.heartbeat(shown, key);
             }
-            Judgement::Called if self.asking.insert(ticket.id, now).is_none() => self.called.push(now),
+            Judgement::Called => {
+                self.asking.insert(ticket.id, now.after(signer.asks_for()));
+                if std::mem::replace(&mut ticket.told_at, 1) == 0 {
+                    self.called.push(now);
+                }
+            }
             _ => {}
         }
         Some(judgement)
@@ -339,8 +302,8 @@ impl Edge {
         self.wants_bucket = false;
         self.line_begun = self.next_report;
         if let Some(key) = OrderKey::of(base, ticket.id, &view.draws) {
-            *self.counts.joined.entry(key.bucket()).or_default() += 1;
-            self.counts.now.insert(ticket.id, (key.bucket(), key.slice()));
+            self.counts.turn(upper, pulse.policy.heartbeat_ttl);
+            self.counts.join(ticket.id, key);
         }
     }
 

@@ -35,6 +35,8 @@ pub(super) struct Visitor {
 pub(super) struct House {
     pub(super) state: State,
     pub(super) desk: Arc<Desk>,
+    /// The other nodes of the fleet, from the second on.
+    pub(super) others: Vec<Arc<Desk>>,
     pub(super) event: EventId,
     leader: Leader,
     clock: Clock,
@@ -49,12 +51,21 @@ fn run(generation: u32) -> NodeRun {
     NodeRun { node: NodeId(NonZeroU16::MIN), generation: Generation(generation) }
 }
 
+fn run_of(node: u16) -> NodeRun {
+    NodeRun { node: NodeId(NonZeroU16::new(node).unwrap()), ..run(1) }
+}
+
 fn fields(policy: Value) -> Fields {
     policy.as_object().cloned().unwrap().into()
 }
 
 impl House {
     pub(super) fn new(policy: Value) -> Self {
+        Self::fleet(1, policy)
+    }
+
+    /// So many nodes, the first of which leads.
+    pub(super) fn fleet(nodes: u16, policy: Value) -> Self {
         let now = FleetTime(START + 1_000);
         let hands: &'static Hands = Box::leak(Box::new(Hands::at(BootTime(1_000), now)));
         let clock = Clock::moved_by(hands);
@@ -62,11 +73,14 @@ impl House {
         let key =
             KeyRecord { id: KeyId(0), secret: [7; 32], made_at: now, signs_from: now, verifies_until: None };
         let found = Command::Found { epoch: LedgerEpoch(3), now, key };
-        state.apply(LogIndex(1), &Command::Batch(vec![found, Command::Register { run: run(1), now }]));
+        let register = (1..=nodes).map(|node| Command::Register { run: run_of(node), now });
+        state.apply(LogIndex(1), &Command::Batch(std::iter::once(found).chain(register).collect()));
         let leader = Leader::begin(Term(1), &state, Generation(1), clock.boot());
         let desk = Desk::new(run(1), clock);
+        let others = (2..=nodes).map(|node| Desk::new(run_of(node), clock)).collect();
         let event = "tour".parse().unwrap();
-        let mut house = Self { state, desk, event, leader, clock, hands, term: 1, leads: true, revoked: 0 };
+        let mut house =
+            Self { state, desk, others, event, leader, clock, hands, term: 1, leads: true, revoked: 0 };
         house.change(ChangeKind::Put(fields(policy)));
         (0..3).for_each(|_| house.round());
         house
@@ -114,16 +128,25 @@ impl House {
         }
     }
 
-    /// One exchange between desk and leader.
+    /// One exchange between desks and leader.
     pub(super) fn round(&mut self) {
         let (now, boot) = (self.now(), self.clock.boot());
-        self.leader.take(self.desk.report(), boot);
+        let desks: Vec<_> = std::iter::once(&self.desk).chain(&self.others).cloned().collect();
+        desks.iter().for_each(|desk| self.leader.take(desk.report(), boot));
         let tick = self.leader.plan(&self.state, now, boot);
         if !tick.is_empty() {
             self.revoked += tick.events.iter().map(|event| event.revoke.len()).sum::<usize>();
             self.apply(&Command::Tick(tick));
         }
-        self.desk.take(self.leader.pulse(&self.state, self.desk.run(), now, boot));
+        for desk in desks {
+            desk.take(self.leader.pulse(&self.state, desk.run(), now, boot));
+        }
+    }
+
+    /// The node of this number, counted from 0 and around.
+    pub(super) fn at(&self, node: usize) -> Arc<Desk> {
+        let all = std::iter::once(&self.desk).chain(&self.others);
+        Arc::clone(all.cycle().nth(node).unwrap())
     }
 
     /// Time passes, and the leader leads if it does.

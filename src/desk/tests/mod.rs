@@ -5,6 +5,7 @@ mod ends;
 mod house;
 mod neighbours;
 mod places;
+mod roaming;
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;

@@ -149,15 +149,16 @@ pub fn turn(
     let seconds = u32::try_from(now.unix_seconds()).unwrap_or(u32::MAX);
     if ticket.offered_at == 0 {
         if holding == Holding::Asks {
+            ticket.told_at = seconds;
             return Some(now.after(claim_hold));
         }
         ticket.offered_at = seconds;
         ticket.excused = 0;
     } else if clock == TurnClock::Stands {
-        let since = ticket.excused_at.max(ticket.offered_at);
+        let since = ticket.told_at.max(ticket.offered_at);
         ticket.excused = ticket.excused.saturating_add(seconds.saturating_sub(since));
     }
-    ticket.excused_at = seconds;
+    ticket.told_at = seconds;
     let offered = FleetTime::from_unix_seconds(ticket.offered_at.into());
     let claim_by = offered.after(claim_hold).after(Duration::from_secs(ticket.excused.into()));
     (now < claim_by).then_some(claim_by)

@@ -2,23 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::bucket::{Bucket, Unstated};
+use super::told::Told;
 use crate::model::exchange::BucketCount;
-use crate::model::ids::{Generation, NodeId, NodeRun};
-use crate::model::ledger::{RowState, waiting_of_runs};
+use crate::model::ids::NodeRun;
+use crate::model::ledger::{Line, RowState};
 use crate::model::order::{BucketStart, OrderKey, SLICES};
 use crate::model::pacing::{Cell, nearly_over};
-
-/// Until every window is full, at least this share of those who joined and were not called counts as waiting.
-const LEAST_SHARE: f64 = 0.05;
-
-/// What a row stands for that says that nobody waits, though joins could still follow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Unstated {
-    /// A ticket, so that the watermark goes through its bucket step by step.
-    One,
-    /// Nobody: what visitors are told follows what is known.
-    None,
-}
+use crate::model::presence::Window;
 
 /// The counts of one line.
 #[derive(Clone, Debug, Default)]
@@ -26,15 +17,13 @@ pub(super) struct Counts {
     buckets: BTreeMap<BucketStart, Bucket>,
     /// The cell that the watermark is in, and how many waited in it when the watermark came.
     front: Option<(OrderKey, f64)>,
-}
-
-#[derive(Clone, Debug, Default)]
-struct Bucket {
-    counts: Vec<(NodeRun, BucketCount)>,
-    /// Rows of runs that have not reported of this bucket to this leader.
-    rows: Vec<(NodeRun, RowState)>,
-    /// How many wait while none of the bucket is called; kept, since a line can have ten thousand buckets.
-    whole: Option<f64>,
+    /// The first window that counts. All runs are summed over the same ones, for what one run has counted in a window
+    /// another may have taken out of it.
+    cut: Window,
+    /// The runs that report.
+    heard: BTreeSet<NodeRun>,
+    /// Rows that have become other ones here.
+    changed: Vec<(BucketStart, NodeRun)>,
 }
 
 impl Counts {
@@ -49,21 +38,59 @@ impl Counts {
         counts
     }
 
-    /// Takes what a run says of a bucket; it stands above the run's row.
-    pub(super) fn take(&mut self, run: NodeRun, count: BucketCount) {
-        let bucket = self.buckets.entry(count.bucket).or_default();
-        bucket.whole = None;
-        bucket.rows.retain(|(of, _)| *of != run);
-        match bucket.counts.iter_mut().find(|(of, _)| *of == run) {
-            Some((_, known)) => *known = count,
-            None => bucket.counts.push((run, count)),
+    /// Takes note of who reports, and that tickets live of the windows from `cut` on only.
+    ///
+    /// Whom a silent run has seen last stands in its row from then on: its visitors may come back to it.
+    pub(super) fn attend(&mut self, heard: BTreeSet<NodeRun>, cut: Window, line: &Line) {
+        if heard != self.heard {
+            self.heard = heard;
+            for (start, bucket) in &mut self.buckets {
+                let stated = |run: &NodeRun| line.rows.get(&(*start, *run));
+                bucket.stand_in(&self.heard, |run| stated(run).is_none_or(|row| row.stated_open));
+            }
         }
+        if cut > self.cut {
+            let before = std::mem::replace(&mut self.cut, cut);
+            for (start, bucket) in &mut self.buckets {
+                let changed = bucket.outlive(before..cut, *start, line.watermark, &self.heard);
+                self.changed.extend(changed.into_iter().map(|run| (*start, run)));
+            }
+        }
+    }
+
+    /// Takes what a run says of a bucket; it stands above the run's row.
+    pub(super) fn take(&mut self, run: NodeRun, count: BucketCount, watermark: OrderKey) {
+        let start = count.bucket;
+        let bucket = self.buckets.entry(start).or_default();
+        bucket.whole = None;
+        let rows = bucket.rows.len();
+        bucket.rows.retain(|(of, _)| *of != run);
+        let told = Told::new(count, self.cut);
+        let known = bucket.counts.iter_mut().find(|(of, _)| *of == run);
+        let before = match &known {
+            Some((_, known)) => known.returned(),
+            // The log has what this run has told another leader.
+            None if bucket.rows.len() < rows => told.returned(),
+            None => 0,
+        };
+        let returned = told.returned().saturating_sub(before);
+        match known {
+            Some((_, known)) => *known = told,
+            None => bucket.counts.push((run, told)),
+        }
+        let lowered = bucket.lower(returned, start, watermark, &self.heard);
+        self.changed.extend(lowered.into_iter().map(|run| (start, run)));
+    }
+
+    /// Rows of silent runs that have changed since this was called last.
+    pub(super) fn changed(&mut self) -> Vec<(BucketStart, NodeRun)> {
+        std::mem::take(&mut self.changed)
     }
 
     /// Whether a newer run of the node counts what this one left behind, over windows that are full.
     pub(super) fn is_replaced(&self, run: NodeRun) -> bool {
-        let newer = |(of, count): &(NodeRun, BucketCount)| {
-            of.node == run.node && of.generation > run.generation && count.full
+        let newer = |(of, told): &(NodeRun, Told)| {
+            of.node == run.node && of.generation > run.generation && told.is_full()
         };
         let stands = |bucket: &&Bucket| bucket.rows.iter().any(|(of, _)| *of == run);
         self.buckets.values().filter(stands).any(|bucket| bucket.counts.iter().any(newer))
@@ -86,10 +113,14 @@ impl Counts {
         self.buckets.values().flat_map(|bucket| bucket.rows.iter().map(|(run, _)| *run)).collect()
     }
 
-    /// What a run last said of a bucket.
-    pub(super) fn count(&self, bucket: BucketStart, run: NodeRun) -> Option<&BucketCount> {
-        let counts = &self.buckets.get(&bucket)?.counts;
-        counts.iter().find(|(of, _)| *of == run).map(|(_, count)| count)
+    /// How many tickets of a bucket a run has keyed, and how many wait of those that it counts.
+    pub(super) fn of_run(&self, bucket: BucketStart, run: NodeRun) -> Option<(u32, u32)> {
+        let Bucket { counts, rows, .. } = self.buckets.get(&bucket)?;
+        let told = counts.iter().find(|(of, _)| *of == run).map(|(_, told)| told);
+        let row = rows.iter().find(|(of, _)| *of == run).map(|(_, row)| row);
+        let joined = told.map(Told::joined).or(row.map(|row| row.joined))?;
+        let alive = told.map_or(0, Told::alive) + row.map_or(0, |row| i64::from(row.alive));
+        Some((joined, u32::try_from(alive.max(0)).unwrap_or(u32::MAX)))
     }
 
     /// The last bucket that anybody was keyed into.
@@ -109,7 +140,7 @@ impl Counts {
         };
         bucket.whole = None;
         let cell = OrderKey::slice_start(start, watermark.slice());
-        let told = bucket.slice(watermark.slice());
+        let told = bucket.told_slices().get(watermark.slice()).copied().unwrap_or_default();
         self.front = match self.front {
             Some((at, entered)) if at == cell => Some((cell, entered.max(told))),
             // The watermark came from below, so the edges have counted the cell as a whole.
@@ -131,7 +162,7 @@ impl Counts {
                 if *start == watermark.bucket() {
                     return bucket.slices(*start, watermark, front, Unstated::None).iter().sum();
                 }
-                let total = || bucket_total(bucket, *start, start.first_key(), Unstated::None);
+                let total = || bucket.total(*start, start.first_key(), Unstated::None);
                 let whole = bucket.whole.unwrap_or_else(total);
                 bucket.whole = Some(whole);
                 whole
@@ -194,133 +225,4 @@ impl Counts {
         };
         self.buckets.range(watermark.bucket()..).find(doubtful).map(|(start, _)| *start)
     }
-}
-
-impl Bucket {
-    fn joined(&self) -> u64 {
-        let counts = self.counts.iter().map(|(_, count)| u64::from(count.joined));
-        let rows = self.rows.iter().map(|(_, row)| u64::from(row.joined));
-        counts.chain(rows).sum()
-    }
-
-    fn is_sliced(&self) -> bool {
-        self.counts.iter().any(|(_, count)| count.is_sliced())
-    }
-
-    /// What the edges tell of one slice.
-    fn slice(&self, slice: usize) -> f64 {
-        let told = |count: &BucketCount| match count.slices.get(slice) {
-            Some(waiting) => f64::from(*waiting),
-            None => f64::from(count.alive) / SLICES as f64,
-        };
-        self.counts.iter().map(|(_, count)| told(count)).sum()
-    }
-
-    /// How many wait above the watermark, by slices: as told, and what is not told evenly.
-    fn slices(
-        &self,
-        start: BucketStart,
-        watermark: OrderKey,
-        front: Option<(OrderKey, f64)>,
-        unstated: Unstated,
-    ) -> [f64; SLICES] {
-        let from = watermark.max(start.first_key());
-        let share = |slice: usize| {
-            let (begin, end) = (OrderKey::slice_start(start, slice), OrderKey::slice_start(start, slice + 1));
-            (end.0.saturating_sub(from.0.max(begin.0))) as f64 / (end.0 - begin.0) as f64
-        };
-        let mut slices = [0.0; SLICES];
-        for (slice, waiting) in slices.iter_mut().enumerate() {
-            let share = share(slice);
-            if share <= 0.0 {
-                continue;
-            }
-            let told = self.slice(slice);
-            let entered = front.filter(|(at, _)| *at == OrderKey::slice_start(start, slice));
-            // An edge may count the called part of the slice or leave it out; both come out right.
-            *waiting = entered.map_or(told * share, |(_, entered)| told.min(entered * share));
-        }
-        let total: f64 = slices.iter().sum();
-        let missing = bucket_total(self, start, from, unstated) - total;
-        let shares: f64 = (0..SLICES).map(share).sum();
-        if missing > 0.0 && shares > 0.0 && !(self.rows.is_empty() && self.all_full()) {
-            for (slice, waiting) in slices.iter_mut().enumerate() {
-                *waiting += missing * share(slice) / shares;
-            }
-        }
-        slices
-    }
-
-    fn all_full(&self) -> bool {
-        self.counts.iter().all(|(_, count)| count.full)
-    }
-}
-
-/// How many wait in a bucket above `from`, with the rows that stand.
-fn bucket_total(bucket: &Bucket, start: BucketStart, from: OrderKey, unstated: Unstated) -> f64 {
-    let Bucket { counts, rows, .. } = bucket;
-    let (begin, end) = (start.first_key(), start.next().first_key());
-    let above = |at: OrderKey| {
-        let of = end.0.saturating_sub(at.0.max(begin.0)) as f64;
-        let left = end.0.saturating_sub(from.0.max(at.0).max(begin.0)) as f64;
-        if of > 0.0 { left / of } else { 0.0 }
-    };
-    let told = |count: &BucketCount| {
-        if count.is_sliced() {
-            let first = OrderKey(from.0.max(begin.0));
-            let part = |(slice, waiting): (usize, &u32)| {
-                let slice_end = OrderKey::slice_start(start, slice + 1).0;
-                let slice_start = OrderKey::slice_start(start, slice).0.max(first.0);
-                f64::from(*waiting) * slice_end.saturating_sub(slice_start) as f64 / (1_u64 << 26) as f64
-            };
-            count.slices.iter().enumerate().map(part).sum()
-        } else {
-            f64::from(count.alive) * above(begin)
-        }
-    };
-    let least = |joined: u32| LEAST_SHARE * f64::from(joined) * above(begin);
-    if rows.is_empty() {
-        let of = |count: &BucketCount| told(count).max(if count.full { 0.0 } else { least(count.joined) });
-        return counts.iter().map(|(_, count)| of(count)).sum();
-    }
-    let mut nodes: BTreeMap<NodeId, BTreeMap<Generation, RunTotal>> = BTreeMap::new();
-    for (run, row) in rows {
-        let counts_one = row.stated_open && unstated == Unstated::One;
-        let open = if counts_one { above(begin) } else { 0.0 };
-        let total = RunTotal {
-            joined: f64::from(row.joined) * above(begin),
-            alive: f64::from(row.alive) * above(row.at),
-            least: least(row.joined),
-            open,
-        };
-        nodes.entry(run.node).or_default().insert(run.generation, total);
-    }
-    for (run, count) in counts {
-        let least = if count.full { 0.0 } else { least(count.joined) };
-        let joined = f64::from(count.joined) * above(begin);
-        let total = RunTotal { joined, alive: told(count), least, open: 0.0 };
-        nodes.entry(run.node).or_default().insert(run.generation, total);
-    }
-    nodes.values().map(node_total).sum()
-}
-
-/// What one run says of a bucket, above a key.
-#[derive(Clone, Copy, Debug)]
-struct RunTotal {
-    joined: f64,
-    alive: f64,
-    /// The share of those who joined that counts as waiting in any case.
-    least: f64,
-    /// One ticket at least, where joins could still follow.
-    open: f64,
-}
-
-/// How many the runs of one node come to. Rows of before stand against reading empty: their tickets may come back, and
-/// those that have are in the new run's count. At another node they would count twice until the rows are over, since
-/// nobody can tell them from that node's own.
-fn node_total(runs: &BTreeMap<Generation, RunTotal>) -> f64 {
-    let waiting = waiting_of_runs(runs.values().map(|run| (run.joined, run.alive)));
-    let least: f64 = runs.values().map(|run| run.least).sum();
-    let open = runs.values().map(|run| run.open).fold(0.0, f64::max);
-    waiting.max(least).max(open)
 }

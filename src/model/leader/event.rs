@@ -15,6 +15,7 @@ use super::patience::{most_held, soon};
 use super::rows::Rows;
 use super::share::{Want, split};
 use super::table::table;
+use super::told::Cut;
 use crate::model::exchange::{EventPulse, Grant, Lottery, TableRow};
 use crate::model::ids::{EventId, LineEpoch, LogIndex, NodeRun, Term, TicketId};
 use crate::model::ledger::{
@@ -42,6 +43,7 @@ const RATE_SPAN: f32 = 60.0;
 pub(super) struct EventLead {
     line: LineEpoch,
     counts: Counts,
+    cut: Cut,
     pilot: Pilot,
     doorman: Doorman,
     rows: Rows,
@@ -112,6 +114,7 @@ impl EventLead {
         Self {
             line: event.line.epoch,
             counts: Counts::from_rows(event.line.rows.iter()),
+            cut: Cut::new(event.policy.heartbeat_ttl),
             pilot: Pilot::begin(&event.line, boot),
             doorman: Doorman::default(),
             rows: Rows::begin(boot),
@@ -160,13 +163,17 @@ impl EventLead {
     /// Takes in what new reports say, and sums up what the last ones do.
     fn hear(&mut self, scene: &Scene<'_>, term: Term, edges: &mut Edges) -> Heard {
         let mut heard = Heard::default();
+        let line = &scene.event.line;
+        let reporting = edges.iter().filter(|(_, edge)| edge.is_heard(scene.boot)).map(|(run, _)| *run);
+        let cut = self.cut.at(scene.now, scene.event.policy.heartbeat_ttl);
+        self.counts.attend(reporting.collect(), cut, line);
         for (run, edge) in edges {
             edge.note_grants(scene.id, term);
             let of_line = |report: &&_| is_of(report, scene.id, self.line);
             for report in edge.inbox.iter().filter(of_line) {
                 for count in &report.counts {
                     self.rows.touch(count.bucket, *run);
-                    self.counts.take(*run, count.clone());
+                    self.counts.take(*run, count.clone(), line.watermark);
                 }
                 let counts_now = self.doorman.heeds(*run, edge, term);
                 heard.wants_bucket |= report.wants_bucket && counts_now;
@@ -181,7 +188,8 @@ impl EventLead {
                 heard.admitted = heard.admitted.saturating_add(report.admitted_last_minute);
             }
         }
-        self.counts.follow(scene.event.line.watermark);
+        self.counts.changed().into_iter().for_each(|(bucket, run)| self.rows.touch(bucket, run));
+        self.counts.follow(line.watermark);
         heard
     }
 

@@ -4,6 +4,7 @@
 //! Nothing here is a guard of capacity or rate either: that is the ledger's. What it guards is order: that the
 //! watermark reaches nobody who is yet to be keyed, and leaves no bucket that may hold somebody.
 
+mod bucket;
 mod changes;
 mod counts;
 mod edges;
@@ -15,6 +16,7 @@ mod patience;
 mod rows;
 mod share;
 mod table;
+mod told;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -61,8 +61,7 @@ impl Rows {
         let mut rows = Vec::new();
         let mut later = BTreeSet::new();
         for (bucket, run) in std::mem::take(&mut self.dirty) {
-            let Some(count) = counts.count(bucket, run) else { continue };
-            let (joined, alive) = (count.joined, count.alive);
+            let Some((joined, alive)) = counts.of_run(bucket, run) else { continue };
             let stated = line.rows.get(&(bucket, run));
             let joins = stated.map_or(joined > 0 || alive > 0, |row| row.joined != joined);
             let closes = stated.is_some_and(|row| row.stated_open) && self.closed_before > Some(bucket);

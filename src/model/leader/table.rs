@@ -31,7 +31,7 @@ fn next(sum: f64, total: f64, left: usize) -> f64 {
 }
 
 fn row(key: OrderKey, waiting: f64) -> TableRow {
-    // Counts are as old as a window, and tickets that poll at two edges count twice: a long line is not exact.
+    // Who has gone counts until the ticket ends: a long line is not exact.
     let uncertainty = if waiting < 16.0 { 0.0 } else { waiting.sqrt().ceil() };
     TableRow { key, waiting: waiting.ceil() as u32, uncertainty: uncertainty as u32 }
 }

@@ -66,16 +66,8 @@ pub struct LotteryState {
     pub order: Option<[u8; 32]>,
 }
 
-/// How many wait at one node by what its runs counted of a bucket, oldest first, as joined and alive.
-///
-/// Whom a run found waiting may have been counted by the runs before it, but for those who joined it.
-#[must_use]
-pub fn waiting_of_runs(runs: impl IntoIterator<Item = (f64, f64)>) -> f64 {
-    runs.into_iter().fold(0.0, |before, (joined, alive)| alive.max(before + joined.min(alive)))
-}
-
 impl Line {
-    pub(super) fn new(draw_secret: [u8; 32]) -> Self {
+    pub(in crate::model) fn new(draw_secret: [u8; 32]) -> Self {
         Self {
             epoch: LineEpoch(0),
             watermark: OrderKey::default(),
@@ -95,15 +87,10 @@ impl Line {
         self.gate != Gate::Open || !self.buckets.is_empty() || self.rows.values().any(|row| row.alive > 0)
     }
 
-    /// How many wait by what the rows say, each ticket once at each node that has seen it.
+    /// How many wait by what the rows say.
     #[must_use]
     pub fn waiting(&self) -> u64 {
-        let mut places: BTreeMap<(BucketStart, NodeId), Vec<(f64, f64)>> = BTreeMap::new();
-        for ((bucket, run), row) in &self.rows {
-            let runs = places.entry((*bucket, run.node)).or_default();
-            runs.push((f64::from(row.joined), f64::from(row.alive)));
-        }
-        places.into_values().map(|runs| waiting_of_runs(runs) as u64).sum()
+        self.rows.values().map(|row| u64::from(row.alive)).sum()
     }
 
     /// The bucket that joins are keyed by at `now`.

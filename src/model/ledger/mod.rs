@@ -23,7 +23,7 @@ pub use command::{
 };
 pub use event::{Event, EventOutcome};
 pub use keys::Keys;
-pub use line::{Line, LotteryState, RowState, waiting_of_runs};
+pub use line::{Line, LotteryState, RowState};
 pub use live::{Claim, LiveChange, LivePass, LiveSet};
 pub use log::{Decision, EventLog, LogRecord};
 pub use outcome::{ChangeApplied, ChangeError, ChangeOutcome, Outcome, Registration, Step};

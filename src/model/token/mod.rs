@@ -52,8 +52,8 @@ pub struct Ticket {
     pub offered_at: u32,
     /// Seconds since the first offer in which the turn could not have been taken: they do not count.
     pub excused: u32,
-    /// When `excused` was last brought up to date, in unix seconds of fleet time; 0: never.
-    pub excused_at: u32,
+    /// When it was last told that it is called, up to when `excused` counts, in unix seconds of fleet time; 0: never.
+    pub told_at: u32,
 }
 
 impl Ticket {
@@ -72,7 +72,7 @@ impl Ticket {
             first_position: 0,
             offered_at: 0,
             excused: 0,
-            excused_at: 0,
+            told_at: 0,
         }
     }
 }

@@ -133,8 +133,7 @@ impl Content for Ticket {
         out.extend(self.last_seen.to_number().to_be_bytes());
         out.extend(self.refreshed_by.0.get().to_be_bytes());
         out.extend(self.holder.to_be_bytes());
-        for number in [self.shown_upper, self.first_position, self.offered_at, self.excused, self.excused_at]
-        {
+        for number in [self.shown_upper, self.first_position, self.offered_at, self.excused, self.told_at] {
             out.extend(number.to_be_bytes());
         }
     }
@@ -152,7 +151,7 @@ impl Content for Ticket {
             first_position: from.u32()?,
             offered_at: from.u32()?,
             excused: from.u32()?,
-            excused_at: from.u32()?,
+            told_at: from.u32()?,
         })
     }
 }

@@ -53,7 +53,7 @@ prop_compose! {
     ) -> Ticket {
         Ticket {
             line: LineEpoch(line), id, issued, base, last_seen: Window::from_number(seen), refreshed_by: node(by), holder,
-            shown_upper: shown.0, first_position: shown.1, offered_at: turn.0, excused: turn.1, excused_at: turn.2,
+            shown_upper: shown.0, first_position: shown.1, offered_at: turn.0, excused: turn.1, told_at: turn.2,
         }
     }
 }

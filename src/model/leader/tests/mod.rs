@@ -1,3 +1,4 @@
+mod roaming;
 mod toy;
 
 use serde_json::json;

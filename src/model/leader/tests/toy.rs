@@ -4,7 +4,9 @@ use std::collections::VecDeque;
 use std::num::NonZeroU16;
 use std::time::Duration;
 
-use crate::model::exchange::{BucketCount, EdgeStage, EventPulse, EventReport, LiveUpdate, Pulse, Report};
+use crate::model::exchange::{
+    BucketCount, EdgeStage, EventPulse, EventReport, LiveUpdate, Presence, Pulse, Report,
+};
 use crate::model::grant::EdgeSlots;
 use crate::model::ids::{EventId, Generation, LogIndex, NodeId, NodeRun, Term, TicketId, Weight};
 use crate::model::leader::Leader;
@@ -402,22 +404,21 @@ impl Edge {
         let said = self.said(event);
         let line = said.map(|said| said.line).unwrap_or_default();
         let watermark = said.map(|said| said.watermark).unwrap_or_default();
+        let empty = |bucket, joined| {
+            // Who is here has just been seen.
+            let window = Window::from_number(u32::MAX);
+            let presence = Presence { window, alive: 0, slices: vec![0; SLICES] };
+            BucketCount { bucket, joined, returned: 0, seen: vec![presence], full: self.full }
+        };
         let mut counts = std::collections::BTreeMap::new();
         for (&bucket, &joined) in &self.joined_by_bucket {
-            let slices = vec![0; SLICES];
-            counts.insert(bucket, BucketCount { bucket, joined, alive: 0, slices, full: self.full });
+            counts.insert(bucket, empty(bucket, joined));
         }
         for ticket in self.tickets.iter().filter(|ticket| ticket.key >= watermark) {
             let bucket = ticket.key.bucket();
-            let count = counts.entry(bucket).or_insert_with(|| BucketCount {
-                bucket,
-                joined: 0,
-                alive: 0,
-                slices: vec![0; SLICES],
-                full: self.full,
-            });
-            count.alive += 1;
-            count.slices[ticket.key.slice()] += 1;
+            let count = counts.entry(bucket).or_insert_with(|| empty(bucket, 0));
+            count.seen[0].alive += 1;
+            count.seen[0].slices[ticket.key.slice()] += 1;
         }
         let asking = self.tickets.iter().filter(|ticket| ticket.asked).count() as u32;
         let claimed = self.recent.iter().filter(|(_, claimed)| *claimed).count() as u32;
