@@ -4,6 +4,8 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
+use super::hand_over::Sockets;
+
 /// Why an address cannot be listened at.
 #[derive(Debug, thiserror::Error)]
 pub enum BindError {
@@ -35,15 +37,48 @@ pub(super) fn bind(name: &'static str, address: SocketAddr) -> Result<TcpListene
     Ok(listener)
 }
 
-/// Tries all addresses of visitors together, and fills in a port where 0 asks for any.
+/// Listens at an address: at the socket of it that another process has handed over, if there is one. The socket that is
+/// used is kept too.
+///
+/// # Errors
+/// When the system refuses.
+pub(super) fn listen(
+    name: &'static str,
+    address: SocketAddr,
+    inherited: &Sockets,
+    kept: &Sockets,
+) -> Result<TcpListener, BindError> {
+    let refused = |source| BindError::Refused { name, address, source };
+    let listener = match inherited.take(address) {
+        Some(inherited) => inherited,
+        None => bind(name, address)?,
+    };
+    listener.set_nonblocking(true).map_err(refused)?;
+    let at = listener.local_addr().map_err(refused)?;
+    kept.keep(at, &listener).map_err(refused)?;
+    Ok(listener)
+}
+
+/// Tries all addresses of visitors together, but those whose sockets were handed over, and fills in a port where 0 asks
+/// for any.
 ///
 /// # Errors
 /// At the first address that the system refuses.
-pub(super) fn try_listeners(addresses: &[SocketAddr]) -> Result<Vec<SocketAddr>, BindError> {
+pub(super) fn try_listeners(
+    addresses: &[SocketAddr],
+    inherited: &Sockets,
+) -> Result<Vec<SocketAddr>, BindError> {
     let name = "listeners";
-    let bound = addresses.iter().map(|address| bind(name, *address)).collect::<Result<Vec<_>, _>>()?;
-    let actual = bound.iter().zip(addresses).map(|(listener, address)| {
-        listener.local_addr().map_err(|source| BindError::Refused { name, address: *address, source })
+    let try_one = |address: &SocketAddr| {
+        let bound = if inherited.has(*address) { None } else { Some(bind(name, *address)?) };
+        Ok((*address, bound))
+    };
+    let bound = addresses.iter().map(try_one).collect::<Result<Vec<_>, BindError>>()?;
+    let actual = bound.iter().map(|(address, listener)| match listener {
+        None => Ok(*address),
+        Some(listener) => {
+            listener.local_addr().map_err(|source| BindError::Refused { name, address: *address, source })
+        }
     });
     actual.collect()
 }
@@ -90,14 +125,14 @@ mod tests {
     fn an_address_in_use_is_refused_by_its_name() {
         let taken = bind("admin.address", ([127, 0, 0, 1], 0).into()).unwrap();
         let address = taken.local_addr().unwrap();
-        let refusal = try_listeners(&[address]).unwrap_err().to_string();
+        let refusal = try_listeners(&[address], &Sockets::default()).unwrap_err().to_string();
         assert!(refusal.contains(&address.to_string()) && refusal.contains("listeners"), "{refusal}");
     }
 
     #[test]
     fn port_zero_becomes_a_port_that_is_free() {
         let any = ([127, 0, 0, 1], 0).into();
-        let actual = try_listeners(&[any, any]).unwrap();
+        let actual = try_listeners(&[any, any], &Sockets::default()).unwrap();
         assert_ne!(actual[0], actual[1]);
         assert!(actual.iter().all(|address| address.port() != 0));
     }

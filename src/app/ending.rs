@@ -9,7 +9,9 @@ use async_trait::async_trait;
 use pingora::server::{ShutdownSignal, ShutdownSignalWatch};
 use tokio::sync::Notify;
 
+use super::hand_over::{Candidates, Offer, Sockets, Successor};
 use super::reload::Reloader;
+use super::service_manager;
 use super::signals::{Signal, Signals};
 use crate::admin::Assembly;
 use crate::control::Drained;
@@ -23,6 +25,10 @@ const LONGEST_DRAIN: Duration = Duration::from_secs(10);
 /// The longest that requests under way may take to end after the listeners have closed.
 pub(super) const LONGEST_FLIGHT: Duration = Duration::from_secs(30);
 
+/// For so long every connection ends with its next answer before another process takes over: whoever is busy has come
+/// anew by then, and only connections that are idle are closed.
+const PARTING: Duration = Duration::from_secs(2);
+
 /// How often it is looked whether any request is still under way.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -34,8 +40,21 @@ pub(super) struct Ending {
     pub(super) lifecycle: Arc<Lifecycle>,
     pub(super) drained: Drained,
     pub(super) failure: Arc<Failure>,
+    /// What the node listens at.
+    pub(super) sockets: Sockets,
+    /// The node's place, for another process; `None`: it cannot be given.
+    pub(super) offer: Option<Offer>,
     /// Told when nothing is to be waited for.
-    pub(super) over: Sender<()>,
+    pub(super) over: Sender<Over>,
+}
+
+/// What is to be done once visitors are not accepted any more.
+#[derive(Debug)]
+pub(super) enum Over {
+    /// The process ends.
+    Ended,
+    /// Another one takes its place.
+    Followed(Successor),
 }
 
 /// Why the node cannot go on, told by whoever finds out first.
@@ -60,23 +79,32 @@ impl Failure {
 
 impl Ending {
     /// Lets nobody new in, and waits until everything promised is in the log.
+    async fn settle(&self) {
+        self.desk.set_stage(EdgeStage::Draining);
+        self.desk.report_wanted().notify_one();
+        tokio::select! {
+            () = self.drained.wait() => {}
+            () = tokio::time::sleep(LONGEST_DRAIN) => {
+                tracing::warn!("the log did not take all in time: slots come back when their passes would end");
+            }
+        }
+    }
+
+    /// Settles and closes the listeners; requests under way go on.
     async fn drain(&self) -> ShutdownSignal {
         let in_flight = self.reloader.gate.in_flight();
         tracing::info!(
             in_flight,
             "the node drains: it admits nobody new, and ends once the log knows all it promised"
         );
+        service_manager::stops();
         self.lifecycle.drain();
-        self.desk.set_stage(EdgeStage::Draining);
-        self.desk.report_wanted().notify_one();
+        self.reloader.gate.part();
         let ending = tokio::select! {
-            () = self.drained.wait() => ShutdownSignal::GracefulTerminate,
-            () = tokio::time::sleep(LONGEST_DRAIN) => {
-                tracing::warn!("the log did not take all in time: slots come back when their passes would end");
-                ShutdownSignal::GracefulTerminate
-            }
-            () = self.until_quit() => self.end_at_once().await,
+            () = self.settle() => ShutdownSignal::GracefulTerminate,
+            () = until_quit(&self.signals) => self.end_at_once().await,
         };
+        self.sockets.close();
         let in_flight = self.reloader.gate.in_flight();
         tracing::info!(
             in_flight,
@@ -103,19 +131,49 @@ impl Ending {
                 0 => tracing::info!("every request has ended"),
                 cut => tracing::warn!(cut, "requests are cut off that are still under way"),
             }
-            let _ = over.send(());
+            let _ = over.send(Over::Ended);
         };
         // Without a thread Pingora's own grace period ends the node.
         let _ = std::thread::Builder::new().name("landing".to_owned()).spawn(wait);
     }
 
-    async fn until_quit(&self) {
-        until_quit(&self.signals).await;
+    /// Settles and leaves the listeners to another process; `None`: it was gone before anything was given up.
+    async fn give_way(&self, successor: Successor) -> Option<ShutdownSignal> {
+        tracing::info!("another process takes over: every connection ends with its next answer");
+        self.reloader.gate.part();
+        let given_way = async {
+            tokio::select! {
+                () = tokio::time::sleep(PARTING) => {}
+                () = successor.gone() => return false,
+            }
+            self.settle().await;
+            true
+        };
+        let given_way = tokio::select! {
+            given_way = given_way => given_way,
+            signal = until_ordered(&self.signals) => return Some(match signal {
+                Signal::Quit => self.end_at_once().await,
+                Signal::Drain | Signal::Reload => self.drain().await,
+            }),
+        };
+        if !given_way {
+            tracing::warn!("the process that was to take over has ended; this one goes on");
+            self.reloader.gate.stay();
+            return None;
+        }
+        let _ = self.over.send(Over::Followed(successor));
+        Some(ShutdownSignal::GracefulTerminate)
+    }
+
+    /// Whoever is ready to take over, from now on.
+    fn candidates(&self) -> Option<Candidates> {
+        let opened = self.offer.as_ref()?.open();
+        opened.inspect_err(|error| tracing::warn!("no other process can take over: {error}")).ok()
     }
 
     /// Lets the process end without the server: Pingora's own fast way out has been seen to spin for ever.
     async fn end_at_once(&self) -> ShutdownSignal {
-        let _ = self.over.send(());
+        let _ = self.over.send(Over::Ended);
         pending().await
     }
 }
@@ -124,9 +182,29 @@ async fn until_quit(signals: &Signals) {
     while signals.next().await != Signal::Quit {}
 }
 
+/// Waits until the process is to end.
+pub(super) async fn until_ordered(signals: &Signals) -> Signal {
+    loop {
+        match signals.next().await {
+            Signal::Reload => {
+                tracing::warn!("the configuration is not read again while another process takes over")
+            }
+            signal => return signal,
+        }
+    }
+}
+
+/// The next of those who are ready to take over; never if there can be none.
+async fn next_of(candidates: &mut Option<Candidates>) -> Successor {
+    match candidates {
+        Some(candidates) => candidates.next().await,
+        None => pending().await,
+    }
+}
+
 /// Waits until nothing is in flight, or the limit is over. Connections that were just accepted show a little later, and
 /// what has been answered is sent a little later, so nothing must be in flight twice.
-async fn landed(in_flight: impl Fn() -> usize, limit: Duration) {
+pub(super) async fn landed(in_flight: impl Fn() -> usize, limit: Duration) {
     let mut quiet = 0;
     let all = async {
         while quiet < 2 {
@@ -140,9 +218,14 @@ async fn landed(in_flight: impl Fn() -> usize, limit: Duration) {
 #[async_trait]
 impl ShutdownSignalWatch for Ending {
     async fn recv(&self) -> ShutdownSignal {
+        let mut candidates = self.candidates();
         loop {
             let signal = tokio::select! {
                 signal = self.signals.next() => signal,
+                successor = next_of(&mut candidates) => match self.give_way(successor).await {
+                    Some(ending) => return ending,
+                    None => continue,
+                },
                 () = self.failure.told.notified() => return self.end_at_once().await,
             };
             match signal {

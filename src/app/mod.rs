@@ -3,6 +3,7 @@
 mod bind;
 mod certificates;
 mod ending;
+mod hand_over;
 mod learning;
 mod logs;
 mod node;
@@ -11,12 +12,14 @@ mod operator;
 mod peering;
 mod rehearsal;
 mod reload;
+mod service_manager;
 mod signals;
 mod submit;
 
 pub use bind::{BindError, reachable};
 pub use certificates::CertificateError;
+pub use hand_over::TakeOverError;
 pub use logs::{LogFormat, start_logs};
-pub use node::{Node, StartError, check};
+pub use node::{Left, Node, Outcome, StartError, check};
 pub use rehearsal::rehearse;
 pub use signals::{Signal, Signals};

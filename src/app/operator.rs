@@ -48,9 +48,14 @@ impl Operator {
         Ok(Self { end, thread })
     }
 
+    /// Accepts nobody from now on.
+    pub(super) fn close(&self) {
+        self.end.send_replace(true);
+    }
+
     /// Ends once requests in flight are answered.
     pub(super) fn stop(self) {
-        self.end.send_replace(true);
+        self.close();
         if self.thread.join().is_err() {
             tracing::error!("the operator's thread ended by a fault in the program");
         }

@@ -3,10 +3,10 @@
 use std::io;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::sync::Arc;
+use std::thread::JoinHandle;
 
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
-use super::bind::bind;
 use super::node::StartError;
 use crate::config::{ClusterSettings, PeerFiles, ServerAddress};
 use crate::control::{Doors, Membership, OpenControl, RunningControl};
@@ -48,13 +48,16 @@ pub(super) struct Peering {
 }
 
 impl Peering {
-    /// Reads the certificate and takes the address.
+    /// Reads the certificate; others will call at the listener.
     ///
     /// # Errors
-    /// When one of them cannot be had.
-    pub(super) fn open(cluster: &ClusterSettings, me: NodeRun) -> Result<Self, StartError> {
+    /// When the certificate or the address to tell others cannot be had.
+    pub(super) fn open(
+        cluster: &ClusterSettings,
+        listener: TcpListener,
+        me: NodeRun,
+    ) -> Result<Self, StartError> {
         let identity = identity(cluster, me.node)?;
-        let listener = bind("cluster.listen", cluster.listen)?;
         let at = match &cluster.advertise {
             Some(advertised) => looked_up(advertised)?,
             None => listener.local_addr().map_err(|error| StartError::System(error.to_string()))?,
@@ -74,7 +77,11 @@ impl Peering {
     ///
     /// # Errors
     /// When the system gives no thread.
-    pub(super) fn join(self, open: OpenControl, desk: Arc<Desk>) -> io::Result<RunningControl> {
+    pub(super) fn join(
+        self,
+        open: OpenControl,
+        desk: Arc<Desk>,
+    ) -> io::Result<(RunningControl, RunningPeers)> {
         let Self { listener, identity, me, at, membership, refusals } = self;
         let (control, edges) = mpsc::channel(MOST_WAITING);
         let (raft, controllers) = mpsc::channel(MOST_WAITING);
@@ -103,8 +110,33 @@ impl Peering {
                 Err(error) => tracing::error!(%error, "other nodes cannot call this one"),
             }
         };
-        std::thread::Builder::new().name("peers".to_owned()).spawn(move || runtime.block_on(answer))?;
-        Ok(running)
+        let (end, mut ended) = watch::channel(false);
+        let until_ended = async move {
+            tokio::select! {
+                () = answer => {}
+                _ = ended.wait_for(|ended| *ended) => {}
+            }
+        };
+        let answer = move || runtime.block_on(until_ended);
+        let thread = std::thread::Builder::new().name("peers".to_owned()).spawn(answer)?;
+        Ok((running, RunningPeers { end, thread }))
+    }
+}
+
+/// The port on which other nodes call, and gossip, at work.
+#[derive(Debug)]
+pub(super) struct RunningPeers {
+    end: watch::Sender<bool>,
+    thread: JoinHandle<()>,
+}
+
+impl RunningPeers {
+    /// Hangs up on every other node, and closes the port.
+    pub(super) fn stop(self) {
+        self.end.send_replace(true);
+        if self.thread.join().is_err() {
+            tracing::error!("the thread that other nodes call ended by a fault in the program");
+        }
     }
 }
 

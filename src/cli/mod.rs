@@ -33,6 +33,10 @@ enum Command {
         /// The configuration file.
         #[arg(short, long, value_name = "FILE")]
         config: PathBuf,
+        /// Takes over from the process that runs this node, without turning a visitor away; if that fails, the other
+        /// goes on.
+        #[arg(short, long)]
+        upgrade: bool,
         /// What a log line looks like.
         #[arg(long, value_enum, default_value_t)]
         log_format: LogFormat,
@@ -100,7 +104,10 @@ pub fn main(signals: &Signals, arguments: impl IntoIterator<Item = OsString>) ->
         }
     };
     match cli.command {
-        Command::Run { config, log_format } => run::run(signals, config, log_format),
+        Command::Run { config, upgrade, log_format } => {
+            let start = if upgrade { run::Start::InPlaceOfAnother } else { run::Start::Fresh };
+            run::run(signals, config, start, log_format)
+        }
         Command::Check { config } => check::check(&config),
         Command::Certs { what } => certs::certs(&what),
         Command::Cluster { what } => cluster::cluster(&what),

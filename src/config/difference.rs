@@ -36,6 +36,8 @@ impl Settings {
             needs_restart: named(&[
                 ("node.id", node.id != new.node.id),
                 ("node.data_dir", node.data_dir != new.node.data_dir),
+                ("node.upgrade_sock", node.upgrade_sock != new.node.upgrade_sock),
+                ("node.farewell_s", node.farewell != new.node.farewell),
                 ("listeners", *listeners != new.listeners),
                 ("admin.address", admin.address != new.admin.address),
                 ("admin.token_file", admin.token_file != new.admin.token_file),

@@ -49,7 +49,7 @@ impl Draft {
 
 fn read_draft(reader: &mut Reader<'_>) -> (Draft, Vec<Fault>) {
     let node = reader.object("node", read_node);
-    let node = node.unwrap_or_else(|| NodeSettings { id: NodeId(NonZeroU16::MIN), data_dir: "data".into() });
+    let node = node.unwrap_or_else(default_node);
     let before = reader.fault_count();
     let listeners = reader.objects("listeners", read_listener).into_iter().enumerate();
     let (listeners_at, listeners): (Vec<_>, Vec<_>) =
@@ -110,8 +110,19 @@ fn address(reader: &mut Reader<'_>, default: SocketAddr) -> SocketAddr {
 
 fn read_node(reader: &mut Reader<'_>) -> NodeSettings {
     let id = reader.number("id", 1..=65_535).and_then(|id| u16::try_from(id).ok()).and_then(NonZeroU16::new);
-    let data_dir = reader.text("data_dir").unwrap_or_else(|| "data".to_owned());
-    NodeSettings { id: NodeId(id.unwrap_or(NonZeroU16::MIN)), data_dir: data_dir.into() }
+    let data_dir = PathBuf::from(reader.text("data_dir").unwrap_or_else(|| "data".to_owned()));
+    let upgrade_sock = reader.text("upgrade_sock").map(PathBuf::from);
+    NodeSettings {
+        id: NodeId(id.unwrap_or(NonZeroU16::MIN)),
+        upgrade_sock: upgrade_sock.unwrap_or_else(|| data_dir.join("upgrade.sock")),
+        data_dir,
+        farewell: Duration::from_secs(reader.number("farewell_s", 1..=86_400).unwrap_or(300)),
+    }
+}
+
+fn default_node() -> NodeSettings {
+    let mut faults = Vec::new();
+    read_node(&mut Reader::new("node", Map::new(), &mut faults))
 }
 
 fn read_listener(reader: &mut Reader<'_>) -> Option<ListenerSettings> {

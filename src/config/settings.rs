@@ -48,6 +48,11 @@ pub struct NodeSettings {
     pub id: NodeId,
     /// `data_dir`: where the control log and what the node makes for itself are kept.
     pub data_dir: PathBuf,
+    /// `upgrade_sock`: where a process that shall take this one's place asks for it; `upgrade.sock` in the data
+    /// directory unless given.
+    pub upgrade_sock: PathBuf,
+    /// `farewell_s`: the longest that connections may last here once another process has taken over, 1..=86,400 (300).
+    pub farewell: Duration,
 }
 
 /// One of `listeners`.
@@ -201,8 +206,8 @@ impl Settings {
         let tls = self.listeners.iter_mut().filter_map(|listener| listener.tls.as_mut());
         let tls = tls.flat_map(|files| [&mut files.certificate, &mut files.key]);
         let peer = self.cluster.iter_mut().flat_map(|cluster| cluster.tls.paths_mut());
-        let rest = [&mut self.node.data_dir, &mut self.admin.token_file];
-        for path in tls.chain(peer).chain(rest) {
+        let node = [&mut self.node.data_dir, &mut self.node.upgrade_sock];
+        for path in tls.chain(peer).chain(node).chain([&mut self.admin.token_file]) {
             // The parts are put together anew so that `./data` leaves no `.` in the middle.
             *path = directory.join(path.as_path()).components().collect();
         }

@@ -1,6 +1,7 @@
 //! Pingora's hooks.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -47,6 +48,8 @@ pub struct Gate<D> {
     pub(super) counters: Arc<Counters>,
     pub(super) metrics: Arc<Metrics>,
     flights: Arc<Flights>,
+    /// Whether connections end with their next answer.
+    parting: Arc<AtomicBool>,
     clock: Clock,
     setup: Arc<ArcSwap<Setup>>,
 }
@@ -58,6 +61,7 @@ impl<D> Clone for Gate<D> {
             counters: Arc::clone(&self.counters),
             metrics: Arc::clone(&self.metrics),
             flights: Arc::clone(&self.flights),
+            parting: Arc::clone(&self.parting),
             clock: self.clock,
             setup: Arc::clone(&self.setup),
         }
@@ -111,8 +115,8 @@ impl<D: FrontDesk> Gate<D> {
         clock: Clock,
     ) -> anyhow::Result<Self> {
         let setup = Arc::new(ArcSwap::from_pointee(Setup::new(settings)?));
-        let (counters, flights) = (Arc::new(Counters::new()), Arc::default());
-        Ok(Self { desk, counters, metrics, flights, clock, setup })
+        let (counters, flights, parting) = (Arc::new(Counters::new()), Arc::default(), Arc::default());
+        Ok(Self { desk, counters, metrics, flights, parting, clock, setup })
     }
 
     /// Goes on with other settings; requests under way end by the old ones. Resolves names, so it may take a moment.
@@ -130,6 +134,16 @@ impl<D: FrontDesk> Gate<D> {
     #[must_use]
     pub fn in_flight(&self) -> usize {
         Arc::strong_count(&self.flights.0).saturating_sub(1)
+    }
+
+    /// From now on every HTTP/1 connection ends with its next answer, which says so: whoever has more to ask comes anew.
+    pub fn part(&self) {
+        self.parting.store(true, Ordering::Relaxed);
+    }
+
+    /// Connections stay open after an answer again.
+    pub fn stay(&self) {
+        self.parting.store(false, Ordering::Relaxed);
     }
 
     /// Resolves and probes origins, for ever.
@@ -179,7 +193,8 @@ impl<D: FrontDesk> ProxyHttp for Gate<D> {
         front::head_is_read();
         // Pingora makes these anew for every request; keep-alive stays off where it has switched it off.
         if session.get_keepalive().is_some() {
-            session.set_keepalive(Some(KEEPALIVE.as_secs()));
+            let parting = self.parting.load(Ordering::Relaxed);
+            session.set_keepalive((!parting).then_some(KEEPALIVE.as_secs()));
         }
         session.set_read_timeout(Some(READ));
         if session.is_http2() {

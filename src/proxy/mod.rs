@@ -9,6 +9,7 @@ mod asked;
 mod bypass;
 mod cookies;
 mod cors;
+mod doors;
 mod front;
 mod front_desk;
 mod gate;
@@ -22,6 +23,7 @@ mod settings;
 mod tests;
 mod way;
 
+pub use doors::Doors;
 pub use front::{Front, service};
 pub use front_desk::FrontDesk;
 pub use gate::{Gate, Passage};

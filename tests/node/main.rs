@@ -11,6 +11,7 @@ mod certs;
 mod cluster;
 mod disk;
 mod full_disk;
+mod hand_over;
 mod process;
 mod tls;
 

@@ -47,9 +47,10 @@ fn serve(mut stream: TcpStream, served: &AtomicUsize, lets_go: &AtomicBool) {
     loop {
         let mut line = String::new();
         let mut lines = 0;
-        let mut is_held = false;
+        let (mut is_held, mut is_socket) = (false, false);
         while reader.read_line(&mut line).is_ok_and(|read| read > 0) && line != "\r\n" {
             is_held |= line.starts_with("GET /buy/held");
+            is_socket |= line.starts_with("GET /buy/socket");
             line.clear();
             lines += 1;
         }
@@ -57,6 +58,13 @@ fn serve(mut stream: TcpStream, served: &AtomicUsize, lets_go: &AtomicBool) {
             return;
         }
         served.fetch_add(1, Ordering::SeqCst);
+        if is_socket {
+            let accepts = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+                           Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n";
+            stream.write_all(accepts.as_bytes()).unwrap();
+            let _ = std::io::copy(&mut reader, &mut stream);
+            return;
+        }
         while is_held && !lets_go.load(Ordering::SeqCst) {
             std::thread::sleep(Duration::from_millis(10));
         }
@@ -142,6 +150,13 @@ impl Place {
         self.spawn_as(self.command())
     }
 
+    /// Starts the node with these arguments too, and does not wait for it.
+    pub(crate) fn spawn_with(&self, arguments: &[&str]) -> Running {
+        let mut command = self.command();
+        command.args(arguments);
+        self.spawn_as(command)
+    }
+
     fn spawn_as(&self, mut command: Command) -> Running {
         let log = std::fs::File::options().create(true).append(true).open(self.log()).unwrap();
         command.stderr(log).stdout(Stdio::null());
@@ -197,6 +212,12 @@ impl Running {
     pub(crate) fn kill(mut self) {
         self.0.kill().unwrap();
         self.0.wait().unwrap();
+    }
+
+    /// Kills it as soon as a condition holds.
+    pub(crate) fn kill_once(self, holds: impl FnMut() -> bool) {
+        until("the time to kill it has come", holds);
+        self.kill();
     }
 
     /// Waits for the end.

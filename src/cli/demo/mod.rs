@@ -70,7 +70,7 @@ fn show(signals: &Signals, door: SocketAddr, directory: &Path) -> anyhow::Result
     ));
     let ended = node.run(signals);
     crowd.shutdown_background();
-    ended
+    ended.map(drop)
 }
 
 fn settings(door: SocketAddr, shop: SocketAddr, directory: &Path) -> anyhow::Result<Settings> {

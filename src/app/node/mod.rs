@@ -1,41 +1,38 @@
 //! A node: everything that one process runs.
 
+mod serving;
+mod succession;
+
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, mpsc};
-use std::thread::{self, available_parallelism};
+use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use async_trait::async_trait;
-use pingora::server::configuration::ServerConf;
-use pingora::server::{RunArgs, Server, ShutdownWatch};
-use pingora::services::background::{BackgroundService, background_service};
 use tokio::sync::Mutex;
 
+pub use self::succession::{Left, Outcome};
 use super::bind::{self, BindError};
 use super::certificates::{self, Certificate, CertificateError};
-use super::ending::{Ending, Failure, LONGEST_FLIGHT};
+use super::ending::Over;
+use super::hand_over::{Predecessor, Sockets, TakeOverError};
 use super::learning::Learning;
 use super::open_files;
 use super::operator::Operator;
 use super::peering;
-use super::peering::Peering;
+use super::peering::{Peering, RunningPeers};
 use super::reload::Reloader;
 use super::signals::{Signal, Signals};
 use crate::admin::{Admin, AdminToken, AdminTokenError, Probes};
 use crate::clock::Clock;
-use crate::config::{self, Faults, Settings};
+use crate::config::{self, ClusterSettings, Faults, Settings};
 use crate::control::{OpenControl, OpenError, RunningControl};
 use crate::desk::Desk;
 use crate::lifecycle::Lifecycle;
 use crate::metrics::Metrics;
 use crate::model::policy::Fault;
 use crate::peer::IdentityError;
-use crate::proxy::{self, Gate, ProxySettings};
-
-/// How long Pingora may take over its own end, in seconds: longer than [`Ending`] lets anything take.
-const GRACE_S: u64 = LONGEST_FLIGHT.as_secs() + 5;
+use crate::proxy::{Gate, ProxySettings};
 
 /// Why a node does not start.
 #[derive(Debug, thiserror::Error)]
@@ -55,6 +52,9 @@ pub enum StartError {
     /// What other nodes know this one by.
     #[error(transparent)]
     Identity(#[from] IdentityError),
+    /// The process that runs does not give way.
+    #[error(transparent)]
+    TakeOver(#[from] TakeOverError),
     /// Something that the operator can do little about.
     #[error("the node cannot start: {0}")]
     System(String),
@@ -87,6 +87,7 @@ pub fn check(file: &Path) -> Result<Settings, Faults> {
 pub struct Node {
     desk: Arc<Desk>,
     control: RunningControl,
+    peers: Option<RunningPeers>,
     operator: Operator,
     lifecycle: Arc<Lifecycle>,
     reloader: Arc<Reloader>,
@@ -94,6 +95,22 @@ pub struct Node {
     listeners: Vec<SocketAddr>,
     admin: SocketAddr,
     metrics: SocketAddr,
+    /// Everything that this process listens at.
+    sockets: Sockets,
+    /// Sockets of visitors that it was given.
+    inherited: Sockets,
+    /// Who has to be told once it serves.
+    predecessor: Option<Predecessor>,
+}
+
+/// Where a node's sockets come from.
+enum Origin {
+    /// The system.
+    Fresh,
+    /// The process that runs.
+    Running(Predecessor),
+    /// This process.
+    Left(Sockets),
 }
 
 impl std::fmt::Debug for Node {
@@ -110,6 +127,29 @@ impl Node {
     /// # Errors
     /// See [`StartError`]: one line that says what to do.
     pub fn open(settings: Settings, file: Option<PathBuf>) -> Result<Self, StartError> {
+        Self::open_at(settings, file, Origin::Fresh)
+    }
+
+    /// Opens the node in place of the process that runs it.
+    ///
+    /// # Errors
+    /// See [`StartError`]; that process goes on, or opens the node again.
+    pub fn take_over(settings: Settings, file: PathBuf) -> Result<Self, StartError> {
+        OpenControl::look(&settings.node.data_dir, settings.node.id)?;
+        AdminToken::look(&settings.admin.token_file, &settings.node.data_dir)?;
+        let predecessor = Predecessor::ask(&settings.node)?;
+        Self::open_at(settings, Some(file), Origin::Running(predecessor))
+    }
+
+    /// Opens a node again, at the sockets that it had.
+    ///
+    /// # Errors
+    /// See [`StartError`].
+    pub fn open_again(left: Left) -> Result<Self, StartError> {
+        Self::open_at(Settings::clone(&left.settings), left.file, Origin::Left(left.sockets))
+    }
+
+    fn open_at(settings: Settings, file: Option<PathBuf>, origin: Origin) -> Result<Self, StartError> {
         open_files::allow_many();
         let clock = Clock::start();
         let certificates = settings
@@ -117,24 +157,39 @@ impl Node {
             .iter()
             .map(|listener| listener.tls.as_ref().map(Certificate::load).transpose());
         let certificates = certificates.collect::<Result<Vec<_>, _>>()?;
+        let (inherited, predecessor) = match origin {
+            Origin::Fresh => (Sockets::default(), None),
+            Origin::Running(predecessor) => (predecessor.sockets.clone(), Some(predecessor)),
+            Origin::Left(sockets) => (sockets, None),
+        };
+        let sockets = Sockets::default();
         let addresses: Vec<_> = settings.listeners.iter().map(|listener| listener.address).collect();
-        let listeners = bind::try_listeners(&addresses)?;
-        let api = bind::bind("admin.address", settings.admin.address)?;
-        let probes = bind::bind("metrics.address", settings.metrics.address)?;
+        let listeners = bind::try_listeners(&addresses, &inherited)?;
+        let api = bind::listen("admin.address", settings.admin.address, &inherited, &sockets)?;
+        let probes = bind::listen("metrics.address", settings.metrics.address, &inherited, &sockets)?;
         let addresses = (api.local_addr(), probes.local_addr());
         let admin = addresses.0.map_err(StartError::system)?;
         let metrics_address = addresses.1.map_err(StartError::system)?;
+        let cluster = settings.cluster.as_ref();
+        let port =
+            |cluster: &ClusterSettings| bind::listen("cluster.listen", cluster.listen, &inherited, &sockets);
+        let port = cluster.map(port).transpose()?;
+        if let Some(predecessor) = &predecessor {
+            predecessor.await_way()?;
+        }
         let open = OpenControl::open(&settings.node.data_dir, settings.node.id, clock)?;
-        let peering =
-            settings.cluster.as_ref().map(|cluster| Peering::open(cluster, open.run())).transpose()?;
+        let peering = cluster.zip(port).map(|(cluster, port)| Peering::open(cluster, port, open.run()));
+        let peering = peering.transpose()?;
         let token = AdminToken::load_or_make(&settings.admin.token_file, rand::random())?;
         let desk = Desk::new(open.run(), clock);
         let refusals = peering.as_ref().map(Peering::refusals).unwrap_or_default();
-        let control = match peering {
-            Some(peering) => peering.join(open, Arc::clone(&desk)),
-            None => open.start(Arc::clone(&desk)),
+        let running = match peering {
+            Some(peering) => {
+                peering.join(open, Arc::clone(&desk)).map(|(control, peers)| (control, Some(peers)))
+            }
+            None => open.start(Arc::clone(&desk)).map(|control| (control, None)),
         };
-        let control = control.map_err(StartError::system)?;
+        let (control, peers) = running.map_err(StartError::system)?;
         let metrics = Metrics::new().map_err(StartError::system)?;
         metrics.configured(clock.wall());
         let gate = Gate::new(Arc::clone(&desk), ProxySettings::from(&settings), Arc::clone(&metrics), clock);
@@ -159,6 +214,7 @@ impl Node {
         Ok(Self {
             desk,
             control,
+            peers,
             operator,
             lifecycle,
             reloader,
@@ -166,6 +222,9 @@ impl Node {
             listeners,
             admin,
             metrics: metrics_address,
+            sockets,
+            inherited,
+            predecessor,
         })
     }
 
@@ -187,14 +246,19 @@ impl Node {
         self.metrics
     }
 
-    /// Serves until a signal ends it. The caller's thread must not belong to a runtime.
+    /// Serves until a signal ends it, or another process takes over. The caller's thread must not belong to a runtime.
     ///
     /// # Errors
     /// When the node could not go on.
-    pub fn run(self, signals: &Signals) -> anyhow::Result<()> {
+    pub fn run(mut self, signals: &Signals) -> anyhow::Result<Outcome> {
         let ended = match self.prepare(signals)? {
-            Prepared::Ended => Ok(()),
+            Prepared::Ended => Ok(Over::Ended),
             prepared => self.serve(signals, prepared),
+        };
+        let ended = match ended {
+            Ok(Over::Followed(successor)) => return self.give_place(&successor, signals),
+            Ok(Over::Ended) => Ok(Outcome::Ended),
+            Err(error) => Err(error),
         };
         self.control.stop();
         self.operator.stop();
@@ -218,60 +282,6 @@ impl Node {
     fn learning(&self) -> Learning {
         Learning { desk: Arc::clone(&self.desk), reloader: Arc::clone(&self.reloader) }
     }
-
-    fn serve(&self, signals: &Signals, prepared: Prepared) -> anyhow::Result<()> {
-        let settings = self.reloader.settings.load_full();
-        let failure = Arc::new(Failure::default());
-        let conf = ServerConf {
-            threads: available_parallelism().map_or(1, usize::from),
-            // Requests are short and alike, and connections many: threads that look after their own lose less.
-            work_stealing: false,
-            grace_period_seconds: Some(GRACE_S),
-            graceful_shutdown_timeout_seconds: Some(1),
-            ..ServerConf::default()
-        };
-        let mut server = Server::new_with_opt_and_conf(None, conf);
-        server.bootstrap();
-        let mut visitors = proxy::service(&server.configuration, self.gate.clone());
-        let listeners = settings.listeners.iter().zip(&self.reloader.certificates).zip(&self.listeners);
-        for ((listener, certificate), address) in listeners {
-            match (&listener.tls, certificate) {
-                (Some(files), Some(certificate)) => {
-                    let tls = certificate.settings(files).map_err(|error| anyhow::anyhow!("{error}"))?;
-                    visitors.add_tls_with_settings(&address.to_string(), None, tls);
-                }
-                _ => visitors.add_tcp(&address.to_string()),
-            }
-        }
-        server.add_service(visitors);
-        server.add_service(background_service("origins", Tending(self.gate.clone())));
-        if prepared == Prepared::Alone {
-            server.add_service(background_service("events", self.learning()));
-        }
-        let opening = Opening {
-            listeners: self.listeners.clone(),
-            lifecycle: Arc::clone(&self.lifecycle),
-            failure: Arc::clone(&failure),
-        };
-        server.add_service(background_service("opening", opening));
-        let (over, until_over) = mpsc::channel();
-        let ending = Ending {
-            over: over.clone(),
-            signals: signals.clone(),
-            reloader: Arc::clone(&self.reloader),
-            desk: Arc::clone(&self.desk),
-            lifecycle: Arc::clone(&self.lifecycle),
-            drained: self.control.drained(),
-            failure: Arc::clone(&failure),
-        };
-        thread::Builder::new().name("server".to_owned()).spawn(move || {
-            server.run(RunArgs { shutdown_signal: Box::new(ending) });
-            let _ = over.send(());
-        })?;
-        // The server has ended, or there is nothing to wait for.
-        let _ = until_over.recv();
-        failure.take().map_or(Ok(()), Err)
-    }
 }
 
 /// What a start has come to.
@@ -288,39 +298,5 @@ enum Prepared {
 async fn ended(signals: &Signals) {
     while signals.next().await == Signal::Reload {
         tracing::warn!("the configuration is not read again while the node starts");
-    }
-}
-
-/// Resolves and probes origins.
-struct Tending(Gate<Desk>);
-
-#[async_trait]
-impl BackgroundService for Tending {
-    async fn start(&self, mut shutdown: ShutdownWatch) {
-        tokio::select! {
-            () = self.0.tend() => {}
-            _ = shutdown.changed() => {}
-        }
-    }
-}
-
-/// Waits until everything listens, and says so.
-struct Opening {
-    listeners: Vec<SocketAddr>,
-    lifecycle: Arc<Lifecycle>,
-    failure: Arc<Failure>,
-}
-
-#[async_trait]
-impl BackgroundService for Opening {
-    async fn start(&self, _: ShutdownWatch) {
-        match bind::await_listeners(&self.listeners).await {
-            Ok(()) => {
-                self.lifecycle.serve();
-                let at: Vec<_> = self.listeners.iter().map(ToString::to_string).collect();
-                tracing::info!("the node serves visitors at {}", at.join(", "));
-            }
-            Err(error) => self.failure.tell(error.into()),
-        }
     }
 }

@@ -1,0 +1,138 @@
+//! The visitors' side of a node, from the first listener to the last.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::thread::{self, available_parallelism};
+
+use async_trait::async_trait;
+use pingora::server::configuration::ServerConf;
+use pingora::server::{RunArgs, Server, ShutdownWatch};
+use pingora::services::background::{BackgroundService, background_service};
+
+use super::{Node, Prepared};
+use crate::app::bind;
+use crate::app::ending::{Ending, Failure, LONGEST_FLIGHT, Over};
+use crate::app::hand_over::{Offer, Predecessor};
+use crate::app::service_manager;
+use crate::app::signals::Signals;
+use crate::desk::Desk;
+use crate::lifecycle::Lifecycle;
+use crate::proxy::{self, Doors, Gate};
+
+/// How much longer Pingora may take over its own end than anything else may, in seconds.
+const GRACE_S: u64 = 60;
+
+impl Node {
+    pub(super) fn serve(&mut self, signals: &Signals, prepared: Prepared) -> anyhow::Result<Over> {
+        let settings = self.reloader.settings.load_full();
+        let failure = Arc::new(Failure::default());
+        let conf = ServerConf {
+            threads: available_parallelism().map_or(1, usize::from),
+            // Requests are short and alike, and connections many: threads that look after their own lose less.
+            work_stealing: false,
+            grace_period_seconds: Some(settings.node.farewell.max(LONGEST_FLIGHT).as_secs() + GRACE_S),
+            graceful_shutdown_timeout_seconds: Some(1),
+            ..ServerConf::default()
+        };
+        let mut server = Server::new_with_opt_and_conf(None, conf);
+        server.bootstrap();
+        let mut visitors = Doors::new(proxy::service(&server.configuration, self.gate.clone()));
+        let listeners = settings.listeners.iter().zip(&self.reloader.certificates).zip(&self.listeners);
+        for ((listener, certificate), address) in listeners {
+            let tls = match (&listener.tls, certificate) {
+                (Some(files), Some(certificate)) => {
+                    Some(certificate.settings(files).map_err(|error| anyhow::anyhow!("{error}"))?)
+                }
+                _ => None,
+            };
+            let socket = bind::listen("listeners", *address, &self.inherited, &self.sockets)?;
+            visitors.add(*address, socket, tls);
+        }
+        // What this configuration has no use for.
+        self.inherited.close();
+        server.add_service(visitors);
+        server.add_service(background_service("origins", Tending(self.gate.clone())));
+        if prepared == Prepared::Alone {
+            server.add_service(background_service("events", self.learning()));
+        }
+        let opening = Opening {
+            listeners: self.listeners.clone(),
+            lifecycle: Arc::clone(&self.lifecycle),
+            failure: Arc::clone(&failure),
+            predecessor: Mutex::new(self.predecessor.take()),
+        };
+        server.add_service(background_service("opening", opening));
+        let (over, until_over) = mpsc::channel();
+        let ending = Ending {
+            over: over.clone(),
+            signals: signals.clone(),
+            reloader: Arc::clone(&self.reloader),
+            desk: Arc::clone(&self.desk),
+            lifecycle: Arc::clone(&self.lifecycle),
+            drained: self.control.drained(),
+            failure: Arc::clone(&failure),
+            sockets: self.sockets.clone(),
+            offer: self.offer(),
+        };
+        thread::Builder::new().name("server".to_owned()).spawn(move || {
+            server.run(RunArgs { shutdown_signal: Box::new(ending) });
+            let _ = over.send(Over::Ended);
+        })?;
+        // The server has ended, or there is nothing to wait for.
+        let over = until_over.recv().unwrap_or(Over::Ended);
+        failure.take().map_or(Ok(over), Err)
+    }
+
+    /// This node's place for another process, which would read the file anew.
+    fn offer(&self) -> Option<Offer> {
+        self.reloader.file.as_ref()?;
+        let node = self.reloader.settings.load().node.clone();
+        let offer = Offer::make(&node, self.sockets.clone(), Arc::clone(&self.desk));
+        let warn = |error: &io::Error| {
+            tracing::warn!(
+                "no other process can take over from this one: `node.upgrade_sock` {} cannot be had ({error})",
+                node.upgrade_sock.display()
+            );
+        };
+        offer.inspect_err(warn).ok()
+    }
+}
+
+/// Resolves and probes origins.
+struct Tending(Gate<Desk>);
+
+#[async_trait]
+impl BackgroundService for Tending {
+    async fn start(&self, mut shutdown: ShutdownWatch) {
+        tokio::select! {
+            () = self.0.tend() => {}
+            _ = shutdown.changed() => {}
+        }
+    }
+}
+
+/// Waits until everything listens, and says so.
+struct Opening {
+    listeners: Vec<SocketAddr>,
+    lifecycle: Arc<Lifecycle>,
+    failure: Arc<Failure>,
+    predecessor: Mutex<Option<Predecessor>>,
+}
+
+#[async_trait]
+impl BackgroundService for Opening {
+    async fn start(&self, _: ShutdownWatch) {
+        match bind::await_listeners(&self.listeners).await {
+            Ok(()) => {
+                self.lifecycle.serve();
+                let at: Vec<_> = self.listeners.iter().map(ToString::to_string).collect();
+                tracing::info!("the node serves visitors at {}", at.join(", "));
+                service_manager::serves();
+                let predecessor = self.predecessor.lock().unwrap_or_else(PoisonError::into_inner).take();
+                predecessor.into_iter().for_each(Predecessor::release);
+            }
+            Err(error) => self.failure.tell(error.into()),
+        }
+    }
+}
