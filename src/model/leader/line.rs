@@ -302,21 +302,28 @@ fn step(at: &Situation<'_>, counts: &Counts, from: OrderKey, wanted: f64, limit:
     if wanted <= 0.0 || limit <= from {
         return Step { watermark: from, called: 0.0 };
     }
-    let doubtful = counts.first_doubtful(from);
+    let half = counts.first_doubtful(from).map(|bucket| half_way(at.policy.ordering, bucket, from));
     // Half of what a bucket has left at a time, where more may be in it than is known.
-    let limit = doubtful.map_or(limit, |bucket| {
-        let start = from.max(bucket.first_key());
-        let half = (bucket.next().first_key().0 - start.0) / 2;
-        limit.min(match at.policy.ordering {
-            Ordering::Fifo => OrderKey::slice_start(bucket, OrderKey(start.0 + half).slice() + 1),
-            _ => OrderKey(start.0 + half),
-        })
-    });
+    let limit = half.map_or(limit, |half| half.min(limit));
     let (stride, limit) = match at.policy.ordering {
         Ordering::Fifo => stride_of_fifo(at.line, counts, from, limit),
         Ordering::BucketedRandom | Ordering::Random => (Stride::Inside, limit),
     };
-    advance(from, wanted, counts.cells(from), limit, stride)
+    let step = advance(from, wanted, counts.cells(from), limit, stride);
+    // Whoever is known to wait does so behind this half, which would be the next one again.
+    let is_stuck =
+        step.watermark == from && half == Some(limit) && counts.cells(limit).any(|cell| cell.waiting > 0.0);
+    if is_stuck { Step { watermark: limit, called: 0.0 } } else { step }
+}
+
+/// The middle of what a bucket has left above `from`.
+fn half_way(ordering: Ordering, bucket: BucketStart, from: OrderKey) -> OrderKey {
+    let start = from.max(bucket.first_key());
+    let half = (bucket.next().first_key().0 - start.0) / 2;
+    match ordering {
+        Ordering::Fifo => OrderKey::slice_start(bucket, OrderKey(start.0 + half).slice() + 1),
+        Ordering::BucketedRandom | Ordering::Random => OrderKey(start.0 + half),
+    }
 }
 
 /// A lottery is even whatever the ordering: it is split anywhere, and what is before or after it is not.

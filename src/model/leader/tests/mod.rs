@@ -184,6 +184,29 @@ fn a_restart_calls_nobody_wrongly() {
     }
 }
 
+#[test]
+fn whoever_waits_alone_over_a_restart_is_called_once_a_slot_is_free() {
+    for ordering in ORDERINGS {
+        for seed in 0..8 {
+            let policy =
+                json!({"capacity": 1, "max_admit_per_sec": 20, "ordering": ordering, "pass_claim_s": 10});
+            let mut toy = Toy::new(1, seed, policy);
+            settle(&mut toy, 1);
+            for _ in 0..2 {
+                toy.arrive(0);
+                settle(&mut toy, 2);
+            }
+            assert_eq!((toy.admitted(), toy.waiting()), (1, 1), "{ordering}");
+            let ticket = toy.edges[0].tickets.clone();
+            let key = ticket[0].key;
+            toy.restart(0);
+            toy.edges[0].tickets = ticket;
+            settle(&mut toy, 20);
+            assert!(toy.line().watermark > key, "{ordering}, seed {seed}: {:?}", toy.edges[0].tickets);
+        }
+    }
+}
+
 /// Who comes after the floor has passed a ticket is behind it whatever the draw: with a floor far ahead, a burst would
 /// be served in the order of its batches.
 #[test]
