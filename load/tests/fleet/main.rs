@@ -7,6 +7,7 @@
     clippy::print_stdout,
     clippy::indexing_slicing,
     clippy::expect_used,
+    clippy::panic,
     reason = "a test that fails says where"
 )]
 
@@ -20,6 +21,7 @@ mod room;
 #[allow(dead_code, reason = "rushes have more than a fleet needs")]
 #[path = "../rushed/mod.rs"]
 mod rushed;
+mod upkeep;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering as Atomic};
@@ -69,13 +71,19 @@ enum Fault {
     RevokedUnheard,
     /// Several of these, one after the other.
     Several,
+    /// Every node is ended in order and started again, one after the other.
+    Restarts,
+    /// Another process takes over from every node, one after the other.
+    HandOvers,
+    /// Other limits are read, and signing keys rotated.
+    Pushes,
 }
 
 impl Fault {
-    /// Whether no edge hears a leader for a while. Of any other fault only those see something whose own edge it hits,
-    /// and their history shows it.
+    /// Whether no edge hears a leader for a while, or each is away in its turn, and silence is forgiven. Of any other
+    /// fault only those see something whose own edge it hits, and their history shows it.
     fn reaches_all(self) -> bool {
-        matches!(self, Self::ControllersKilled | Self::AllCut)
+        matches!(self, Self::ControllersKilled | Self::AllCut | Self::Restarts | Self::HandOvers)
     }
 
     /// Whether fleet time follows a clock that is wrong.
@@ -161,7 +169,11 @@ async fn rushed_fleet(
     rules.slack_us = 1_500_000;
     rules.fleet_time = fault.fleet_time();
     rules.health = if fault == Fault::Nothing { Health::Healthy } else { Health::Faulty };
-    let (verdict, _) = room::judged(&directory.0, &name, log, &rules);
+    let (verdict, records) = room::judged(&directory.0, &name, log, &rules);
+    if matches!(fault, Fault::HandOvers | Fault::Pushes) {
+        let lost = records.iter().find(|record| record.error.is_some() || record.http >= 500);
+        assert_eq!(lost, None, "a visitor had no answer");
+    }
     assert!(verdict.figures.most_live + 1 >= size.capacity, "the room filled: {:?}", verdict.figures);
     Some(verdict)
 }
@@ -172,6 +184,9 @@ async fn happen(fault: Fault, nodes: &mut Nodes) {
     let all = nodes.all();
     match fault {
         Fault::Nothing | Fault::RevokedUnheard => return,
+        Fault::Restarts => upkeep::restart_in_turn(nodes).await,
+        Fault::HandOvers => upkeep::follow_in_turn(nodes).await,
+        Fault::Pushes => upkeep::push(nodes).await,
         Fault::LeaderKilled => {
             let leader = nodes.leader(&all).await;
             nodes.kill(leader).await;
@@ -293,6 +308,21 @@ async fn a_fleet_that_is_split_in_two_admits_nobody_too_many() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_leader_that_freezes_and_wakes_does_no_harm() {
     survives(Fault::LeaderFrozen).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nodes_that_restart_one_after_the_other_lose_no_place() {
+    survives(Fault::Restarts).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn processes_that_take_over_one_after_the_other_lose_no_place_and_no_connection() {
+    survives(Fault::HandOvers).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn other_limits_and_other_keys_lose_no_place_and_no_connection() {
+    survives(Fault::Pushes).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -101,6 +101,11 @@ impl Nodes {
 
     /// Starts a node that does not run.
     pub(crate) fn spawn(&mut self, node: u8) {
+        let started = self.start_with(node, &[]);
+        self.running[usize::from(node) - 1] = Some(started);
+    }
+
+    fn start_with(&self, node: u8, arguments: &[&str]) -> Child {
         let home = self.home(node);
         let log = File::options().create(true).append(true).open(home.join("anteroom.log")).unwrap();
         let [program, args @ ..] = self.net.within(node);
@@ -114,12 +119,41 @@ impl Nodes {
         command
             .arg(&self.binary)
             .args(["run", "-c", "anteroom.yaml"])
+            .args(arguments)
             .current_dir(home)
             .stdin(Stdio::null())
             .stdout(log.try_clone().unwrap())
             .stderr(log)
             .kill_on_drop(true);
-        self.running[at] = Some(command.spawn().unwrap());
+        command.spawn().unwrap()
+    }
+
+    /// Ends a node as an operator does, and waits for the end.
+    pub(crate) async fn end(&mut self, node: u8) {
+        self.signal(node, "TERM").await;
+        self.await_end(node).await;
+    }
+
+    /// Has another process take over from a node, and waits until the first one has ended.
+    pub(crate) async fn upgrade(&mut self, node: u8) {
+        let next = self.start_with(node, &["--upgrade"]);
+        self.await_end(node).await;
+        self.running[usize::from(node) - 1] = Some(next);
+    }
+
+    async fn await_end(&mut self, node: u8) {
+        let mut child = self.running[usize::from(node) - 1].take().unwrap();
+        let Ok(ended) = tokio::time::timeout(PATIENCE, child.wait()).await else {
+            panic!("node {node} does not end:\n{}", self.said(node));
+        };
+        assert!(ended.unwrap().success(), "node {node} ended badly:\n{}", self.said(node));
+    }
+
+    /// Changes the configuration of a node; one that does not have the text stays as it is.
+    pub(crate) fn edit(&self, node: u8, from: &str, to: &str) {
+        let file = self.home(node).join("anteroom.yaml");
+        let text = std::fs::read_to_string(&file).unwrap();
+        std::fs::write(file, text.replace(from, to)).unwrap();
     }
 
     /// Ends a node as `kill -9` does.

@@ -46,7 +46,12 @@ impl Node {
         let verdict = runtime.block_on(async {
             tokio::select! {
                 verdict = successor.take_place() => Some(verdict),
-                _ = until_ordered(signals) => None,
+                signal = until_ordered(signals) => {
+                    if signal == Signal::Drain {
+                        landed(in_flight, LONGEST_FLIGHT).await;
+                    }
+                    None
+                }
             }
         });
         self.operator.stop();
