@@ -43,12 +43,14 @@ pub(crate) async fn push(nodes: &mut Nodes) {
     for (from, to) in [(usual, lower), (lower, usual)] {
         for node in nodes.all() {
             nodes.edit(node, &format!("capacity: {from}\n"), &format!("capacity: {to}\n"));
-            nodes.signal(node, "HUP").await;
         }
         let operator = nodes.operator(1);
         let look = async || operator.ask(Method::GET, "/admin/events/sale", None).await.unwrap();
         while look().await["policy"]["capacity"] != to {
-            sleep(Duration::from_millis(100)).await;
+            for node in nodes.all() {
+                nodes.signal(node, "HUP").await;
+            }
+            sleep(Duration::from_secs(1)).await;
         }
         operator.ask(Method::POST, "/admin/keys/rotate", None).await.unwrap();
         sleep(Duration::from_secs(5)).await;
