@@ -40,9 +40,9 @@
     const [first, last] = status.position_range || [0, 0];
     at("position-row").hidden = last === 0;
     say(at("position"), span(first, last));
-    const eta = status.eta_range_s;
+    const eta = status.eta_range_min;
     at("eta-row").hidden = !eta;
-    if (eta) say(at("eta"), wait(eta[0], eta[1]));
+    if (eta) say(at("eta"), wait(Math.round(eta[0] * 60), Math.round(eta[1] * 60)));
     at("progress").hidden = status.progress === undefined;
     if (status.progress !== undefined) at("progress").value = Math.round(status.progress * 100);
     at("message").hidden = !status.message;

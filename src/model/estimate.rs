@@ -151,10 +151,10 @@ fn sold_out(outlook: &Outlook<'_>, position: (u32, u32)) -> f32 {
     ((most - left) / (most - least)).clamp(0.0, 1.0) as f32
 }
 
-/// Waits are told in steps of this: five seconds below a minute, fifteen below five minutes, then minutes.
+/// Waits are told in steps of this: a tenth of a minute below one, a quarter below five, then minutes.
 fn step_of(seconds: u64) -> u64 {
     match seconds {
-        0..60 => 5,
+        0..60 => 6,
         60..300 => 15,
         _ => 60,
     }
@@ -273,9 +273,9 @@ mod tests {
         };
         let cases = [
             (0, (0, 0)),
-            (1, (0, 5)),
-            (12_000, (10, 15)),
-            (55_001, (55, 60)),
+            (1, (0, 6)),
+            (13_000, (12, 18)),
+            (55_001, (54, 60)),
             (60_000, (60, 60)),
             (61_000, (60, 75)),
             (299_999, (285, 300)),

@@ -128,8 +128,8 @@ pub fn sentence_of(phase: &str) -> &'static str {
 pub fn wait_in_words((low, high): (Duration, Duration)) -> String {
     let (low, high) = (told_down(low), told_up(high));
     let (low, high, unit) = match high {
-        0..=5 => return "a few seconds".into(),
-        6..60 => (low.to_string(), high.to_string(), "seconds"),
+        0..=6 => return "a few seconds".into(),
+        7..60 => (low.to_string(), high.to_string(), "seconds"),
         60 => return if low < 30 { "up to a minute".into() } else { "about a minute".into() },
         61..300 => (clock(low), clock(high), "minutes"),
         _ => ((low / 60).to_string(), (high / 60).to_string(), "minutes"),
@@ -181,12 +181,12 @@ mod tests {
         let words = |low, high| wait_in_words((Duration::from_secs(low), Duration::from_secs(high)));
         let cases = [
             ((0, 4), "a few seconds"),
-            ((3, 18), "up to 20 seconds"),
-            ((12, 18), "10–20 seconds"),
+            ((3, 17), "up to 18 seconds"),
+            ((12, 23), "12–24 seconds"),
             ((10, 59), "up to a minute"),
             ((45, 59), "about a minute"),
             ((0, 61), "up to 1:15 minutes"),
-            ((50, 130), "0:50–2:15 minutes"),
+            ((50, 130), "0:48–2:15 minutes"),
             ((120, 120), "2:00 minutes"),
             ((130, 601), "2–11 minutes"),
             ((10, 400), "up to 7 minutes"),

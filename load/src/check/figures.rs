@@ -159,14 +159,14 @@ fn etas(stories: &BTreeMap<&str, Story<'_>>) -> (Spread, Option<f64>) {
         let Some((_, admitted)) = story.admitted() else { continue };
         for (_, told) in story.uncalled() {
             let real = admitted.t_answered_us.saturating_sub(told.t_answered_us);
-            if let Some(eta) = told.eta_s {
-                let expected = (eta * SECOND as f64) as u64;
+            if let Some(eta) = told.eta_min {
+                let expected = (eta * 60.0 * SECOND as f64) as u64;
                 errors.push(expected.abs_diff(real));
             }
-            if let Some([from, to]) = told.eta_range_s {
-                let seconds = real as f64 / SECOND as f64;
+            if let Some([from, to]) = told.eta_range_min {
+                let minutes = real as f64 / (60.0 * SECOND as f64);
                 ranges += 1;
-                held += u64::from((from..=to).contains(&seconds));
+                held += u64::from((from..=to).contains(&minutes));
             }
         }
     }

@@ -63,12 +63,12 @@ pub struct Record {
     /// Where in the line, from and to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub position_range: Option<[u64; 2]>,
-    /// The middle of the expected wait, in seconds.
+    /// The middle of the expected wait, in minutes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub eta_s: Option<f64>,
-    /// The expected wait, from and to, in seconds.
+    pub eta_min: Option<f64>,
+    /// The expected wait, from and to, in minutes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub eta_range_s: Option<[f64; 2]>,
+    pub eta_range_min: Option<[f64; 2]>,
     /// When the pass ends, in unix seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<u64>,
@@ -205,8 +205,8 @@ impl Record {
             called: None,
             hold: false,
             position_range: None,
-            eta_s: None,
-            eta_range_s: None,
+            eta_min: None,
+            eta_range_min: None,
             expires_at: None,
             expires_ms: None,
             poll_after_ms: None,

@@ -81,8 +81,8 @@ pub(super) fn note(record: &mut Record, answer: &Answer, cookies: &[Cookie]) -> 
     if record.saw != Saw::Origin {
         record.called = body.get("called").and_then(Value::as_bool);
         record.position_range = pair(&body, "position_range", Value::as_u64);
-        record.eta_s = body.get("eta_s").and_then(Value::as_f64);
-        record.eta_range_s = pair(&body, "eta_range_s", Value::as_f64);
+        record.eta_min = body.get("eta_min").and_then(Value::as_f64);
+        record.eta_range_min = pair(&body, "eta_range_min", Value::as_f64);
         record.expires_at = body.get("expires_at").and_then(Value::as_u64);
         record.poll_after_ms = body.get("poll_after_ms").and_then(Value::as_u64);
     }

@@ -18,9 +18,9 @@ pub(super) struct Place<'a> {
     state: &'static str,
     position_range: (u32, u32),
     #[serde(skip_serializing_if = "Option::is_none")]
-    eta_s: Option<u64>,
+    eta_min: Option<Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    eta_range_s: Option<(u64, u64)>,
+    eta_range_min: Option<(Value, Value)>,
     #[serde(skip_serializing_if = "Option::is_none")]
     sold_out_likelihood: Option<f64>,
     poll_after_ms: u64,
@@ -43,8 +43,10 @@ pub(super) fn waiting<'a>(waiting: &'a Waiting, ticket: Option<&'a str>) -> Plac
     Place {
         state: "waiting",
         position_range: estimate.position,
-        eta_s: estimate.eta.map(told_up),
-        eta_range_s: estimate.eta_range.map(|(least, most)| (told_down(least), told_up(most))),
+        eta_min: estimate.eta.map(|eta| minutes(told_up(eta))),
+        eta_range_min: estimate
+            .eta_range
+            .map(|(least, most)| (minutes(told_down(least)), minutes(told_up(most)))),
         sold_out_likelihood: estimate.sold_out_likelihood.map(rounded),
         poll_after_ms: as_millis(waiting.poll_after),
         phase: waiting.phase.as_str(),
@@ -61,6 +63,11 @@ pub(super) fn waiting<'a>(waiting: &'a Waiting, ticket: Option<&'a str>) -> Plac
 /// What a visitor who is let in is told.
 pub(super) fn admitted(pass: &IssuedPass) -> Value {
     json!({ "state": "admitted", "pass": pass.token, "expires_at": pass.expires.unix_seconds() })
+}
+
+/// As short as a number can be.
+fn minutes(seconds: u64) -> Value {
+    if seconds.is_multiple_of(60) { Value::from(seconds / 60) } else { Value::from(seconds as f64 / 60.0) }
 }
 
 /// Three digits are enough, and short.
@@ -131,7 +138,7 @@ mod tests {
         quiet.turn = None;
         quiet.message = None;
         let body = told(&quiet);
-        for name in ["eta_s", "eta_range_s", "sold_out_likelihood", "claim_by", "ticket"] {
+        for name in ["eta_min", "eta_range_min", "sold_out_likelihood", "claim_by", "ticket"] {
             assert!(body.get(name).is_none(), "{name}");
         }
         assert_eq!(body["position_range"], json!([3, 7]));
@@ -144,7 +151,7 @@ mod tests {
         let mut near = longest();
         near.estimate.eta = Some(Duration::from_secs(61));
         near.estimate.eta_range = Some((Duration::from_secs(59), Duration::from_secs(61)));
-        assert_eq!(told(&near)["eta_s"], json!(75));
-        assert_eq!(told(&near)["eta_range_s"], json!([55, 75]));
+        assert_eq!(told(&near)["eta_min"], json!(1.25));
+        assert_eq!(told(&near)["eta_range_min"], json!([0.9, 1.25]));
     }
 }
