@@ -94,11 +94,11 @@ impl<'a> Scene<'a> {
         let unanswered = was(&|r| !r.is_answered());
         let (last, seen) = self.refreshed()?;
         let away = record.t_answered_us.saturating_sub(seen.t_sent_us);
-        // In a fleet an edge that others find silent need not be this visitor's: only what reached all excuses all.
+        // In a fleet an edge that others find silent need not be this visitor's: only what reached all excuses all, and
+        // only those whose own edge was down have a heartbeat's time to come back to it.
         let of_all = Outages::find(&[], &rules.outages);
-        let excusing = if rules.slack_us > 0 { &of_all } else { outages };
-        let counted =
-            away.saturating_sub(excusing.within(seen.t_sent_us, record.t_answered_us, rules.heartbeat_us));
+        let (excusing, after) = if rules.slack_us > 0 { (&of_all, 0) } else { (outages, rules.heartbeat_us) };
+        let counted = away.saturating_sub(excusing.within(seen.t_sent_us, record.t_answered_us, after));
         let missed = counted.saturating_add(MARGIN) >= rules.heartbeat_us;
         let fits = match record.reason.as_deref() {
             Some("missed_heartbeat") => missed,

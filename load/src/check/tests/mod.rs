@@ -349,8 +349,9 @@ fn line_8_slots_that_do_not_come_back_are_found() {
 
 #[test]
 fn line_10_a_ticket_that_ends_before_its_time_is_found_and_one_after_an_outage_counts_the_outage() {
-    let ended_at = |seconds: f64, reason: &str, outage: Option<(f64, f64)>| {
+    let ended_in = |slack_us: u64, seconds: f64, reason: &str, outage: Option<(f64, f64)>| {
         let mut bad = run(Ordering::Random);
+        bad.rules.slack_us = slack_us;
         bad.records.retain(|r| r.visitor != 9 || r.t_sent_us < at(12.0));
         let ended = bad.add(9, Kind::Poll, Saw::Ended, seconds);
         ended.shown_ticket = Some(ticket(9));
@@ -359,11 +360,15 @@ fn line_10_a_ticket_that_ends_before_its_time_is_found_and_one_after_an_outage_c
         bad.rules.outages.extend(outage.map(|(from, to)| (at(from), at(to))));
         bad.broken()
     };
+    let ended_at = |seconds, reason, outage| ended_in(0, seconds, reason, outage);
     assert_eq!(ended_at(13.0, "missed_heartbeat", None), [10]);
     assert_eq!(ended_at(18.0, "missed_heartbeat", None), [] as [u8; 0]);
     assert_eq!(ended_at(18.0, "missed_heartbeat", Some((12.0, 17.0))), [10]);
     assert_eq!(ended_at(18.0, "used", None), [10]);
     assert_eq!(ended_at(18.0, "left", None), [10]);
+    // In a fleet that could be reached nobody had to find the way back.
+    assert_eq!(ended_in(SECOND, 18.0, "missed_heartbeat", Some((12.0, 13.0))), [] as [u8; 0]);
+    assert_eq!(ended_in(SECOND, 18.0, "missed_heartbeat", Some((12.0, 17.0))), [10]);
 }
 
 #[test]
