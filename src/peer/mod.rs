@@ -6,6 +6,7 @@
 
 mod conversation;
 mod dial;
+mod examine;
 mod hello;
 mod identity;
 mod issue;
@@ -14,8 +15,9 @@ mod refusals;
 
 pub use conversation::{Conversation, Hearing, PeerError, Saying, Stream};
 pub use dial::{Address, DialError, Dialer, Way};
+pub use examine::{IdentityError, IdentityFiles, IdentityPart};
 pub use hello::Purpose;
-pub use identity::{Identity, IdentityError, IdentityFiles, IdentityPart};
+pub use identity::Identity;
 pub use issue::{IssueError, Issued, issue_ca, issue_node, node_name};
 pub use port::{Port, Reception, Usher};
 pub use refusals::{Refusal, Refusals};

@@ -28,6 +28,25 @@ fn certificates_are_made_by_two_commands_and_accepted_by_check() {
     let (code, told, complaints) = run(&["check", "-c", "seven/anteroom.yaml"]);
     assert_eq!((code, complaints.as_str()), (Some(0), ""), "{told}");
 
+    // And files that are not this node's, or not of its fleet, are told by their key and line.
+    assert_eq!(run(&["certs", "ca", "--out", "other"]).0, Some(0));
+    let at = |name: &str| place.path().join(name);
+    let own = std::fs::read(at("seven/ca.crt")).unwrap();
+    std::fs::copy(at("other/ca.crt"), at("seven/ca.crt")).unwrap();
+    let (code, _, complaints) = run(&["check", "-c", "seven/anteroom.yaml"]);
+    assert_eq!(code, Some(2));
+    assert!(complaints.starts_with("seven/anteroom.yaml:6:16: cluster.tls.ca: "), "{complaints}");
+    assert!(complaints.contains("did not sign") && complaints.lines().count() == 1, "{complaints}");
+    std::fs::write(at("seven/ca.crt"), own).unwrap();
+    let text = std::fs::read_to_string(at("seven/anteroom.yaml")).unwrap();
+    std::fs::write(at("seven/anteroom.yaml"), text.replace("id: 7", "id: 8")).unwrap();
+    let (code, _, complaints) = run(&["check", "-c", "seven/anteroom.yaml"]);
+    assert_eq!(code, Some(2));
+    assert!(
+        complaints.contains("6:28: cluster.tls.certificate: ") && complaints.contains("--id 8"),
+        "{complaints}"
+    );
+
     let (code, _, complaints) = run(&node);
     assert_eq!(code, Some(1));
     assert!(complaints.contains("seven/node.key is there already"), "{complaints}");
