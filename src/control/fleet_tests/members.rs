@@ -121,7 +121,7 @@ impl Fleet {
     }
 
     async fn voters(&self, at: u16) -> Vec<u64> {
-        let seen = self.deed(at, FleetDeed::Look).await.unwrap();
+        let Ok(seen) = self.deed(at, FleetDeed::Look).await else { return Vec::new() };
         let all = seen["controllers"].as_array().unwrap().iter();
         all.filter(|one| one["votes"] == true).map(|one| one["node"].as_u64().unwrap()).collect()
     }
@@ -205,4 +205,37 @@ async fn a_controller_that_does_not_answer_is_not_added_and_nothing_is_changed()
     assert_eq!(members["controllers"].as_array().unwrap().len(), 3, "{members}");
     assert!(members["change"].is_null(), "{members}");
     fleet.put(leader, 20).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_only_other_node_is_expelled_once_it_is_gone_and_comes_back_as_a_new_run() {
+    let mut fleet = Fleet::new(1, 1).await;
+    fleet.found().await;
+    fleet.put(2, 10).await;
+    let expel = FleetDeed::Expel { node: node(2) };
+    let heard = fleet.deed(1, expel.clone()).await;
+    assert!(matches!(heard, Err(ControlError::Conflict(_))), "{heard:?}");
+    fleet.stop(2).await;
+    until("it is forgotten", async || fleet.deed(1, expel.clone()).await.is_ok()).await;
+    let told = fleet.deed(1, FleetDeed::Look).await.unwrap();
+    assert_eq!(told["nodes"].as_array().unwrap().len(), 1, "{told}");
+    fleet.put(1, 20).await;
+    fleet.start(2, TcpListener::bind("127.0.0.1:0").unwrap());
+    fleet.all_fresh().await;
+    fleet.put(2, 30).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_can_be_removed_and_another_one_leads() {
+    let fleet = Fleet::new(3, 1).await;
+    fleet.found().await;
+    fleet.put(4, 10).await;
+    let leader = fleet.leader(4).await.unwrap();
+    let left: Vec<u64> = (1..=3).filter(|id| *id != u64::from(leader)).collect();
+    fleet.deed(4, FleetDeed::RemoveController { node: node(leader) }).await.unwrap();
+    let is_over =
+        async || fleet.leader(4).await.is_some_and(|now| now != leader) && fleet.voters(4).await == left;
+    until("another one leads those that are left", is_over).await;
+    fleet.put(4, 20).await;
+    fleet.all_fresh().await;
 }
