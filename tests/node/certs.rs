@@ -35,7 +35,7 @@ fn certificates_are_made_by_two_commands_and_accepted_by_check() {
     std::fs::copy(at("other/ca.crt"), at("seven/ca.crt")).unwrap();
     let (code, _, complaints) = run(&["check", "-c", "seven/anteroom.yaml"]);
     assert_eq!(code, Some(2));
-    assert!(complaints.starts_with("seven/anteroom.yaml:6:16: cluster.tls.ca: "), "{complaints}");
+    assert!(complaints.starts_with("seven/anteroom.yaml:6:12: cluster.tls.ca: "), "{complaints}");
     assert!(complaints.contains("did not sign") && complaints.lines().count() == 1, "{complaints}");
     std::fs::write(at("seven/ca.crt"), own).unwrap();
     let text = std::fs::read_to_string(at("seven/anteroom.yaml")).unwrap();
@@ -43,7 +43,7 @@ fn certificates_are_made_by_two_commands_and_accepted_by_check() {
     let (code, _, complaints) = run(&["check", "-c", "seven/anteroom.yaml"]);
     assert_eq!(code, Some(2));
     assert!(
-        complaints.contains("6:28: cluster.tls.certificate: ") && complaints.contains("--id 8"),
+        complaints.contains("6:24: cluster.tls.certificate: ") && complaints.contains("--id 8"),
         "{complaints}"
     );
 
