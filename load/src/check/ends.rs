@@ -134,7 +134,9 @@ impl<'a> Scene<'a> {
         let (last, seen) = earlier.iter().copied().max_by_key(|(_, r)| r.t_answered_us)?;
         let away = record.t_sent_us.saturating_sub(seen.t_answered_us);
         let since = seen.t_answered_us.saturating_sub(2 * rules.heartbeat_us);
+        let forgiven = |(from, to): &(u64, u64)| since < *to && record.t_answered_us > *from;
         let excused = outages.touch(since, record.t_answered_us)
+            || rules.forgiving.iter().any(forgiven)
             || record.phase.as_deref() == Some("frozen")
             || seen.phase.as_deref() == Some("frozen")
             || seen.t_answered_us < began.saturating_add(2 * rules.heartbeat_us);

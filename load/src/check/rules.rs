@@ -66,6 +66,8 @@ pub struct Rules {
     pub lowered: Vec<Lowered>,
     /// Times, from and to, that are known to be outages, beside those that the history shows.
     pub outages: Vec<(u64, u64)>,
+    /// Times, from and to, in which edges were away in turn without anybody noticing: silence may be forgiven.
+    pub forgiving: Vec<(u64, u64)>,
 }
 
 /// A time in which a lower capacity was in effect: passes of before live on, and only what it leaves room for is minted.
@@ -102,6 +104,7 @@ impl Rules {
             least_p: 1e-6,
             lowered: Vec::new(),
             outages: Vec::new(),
+            forgiving: Vec::new(),
         }
     }
 

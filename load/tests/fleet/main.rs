@@ -80,10 +80,15 @@ enum Fault {
 }
 
 impl Fault {
-    /// Whether no edge hears a leader for a while, or each is away in its turn, and silence is forgiven. Of any other
-    /// fault only those see something whose own edge it hits, and their history shows it.
+    /// Whether no edge hears a leader for a while. Of any other fault only those see something whose own edge it hits,
+    /// and their history shows it.
     fn reaches_all(self) -> bool {
-        matches!(self, Self::ControllersKilled | Self::AllCut | Self::Restarts | Self::HandOvers)
+        matches!(self, Self::ControllersKilled | Self::AllCut)
+    }
+
+    /// Whether edges are away in their turn and forgive silence, though no history shows it.
+    fn goes_unnoticed(self) -> bool {
+        matches!(self, Self::Restarts | Self::HandOvers)
     }
 
     /// Whether fleet time follows a clock that is wrong.
@@ -158,6 +163,7 @@ async fn rushed_fleet(
         Some(insider) => insider.is_revoked(&nodes).await,
         None => happen(fault, &mut nodes).await,
     }
+    let forgiving = fault.goes_unnoticed().then(|| (from, clock.now_us()));
     let outage = (fault.reaches_all()).then(|| (from, clock.now_us()));
     visitors.await.unwrap();
     writer.join().unwrap().unwrap();
@@ -167,6 +173,7 @@ async fn rushed_fleet(
     assert_eq!(origin.counts.leaked.load(Atomic::Relaxed), 0, "tokens reached the origin");
     let mut rules = rules(&size, ordering, outage);
     rules.slack_us = 1_500_000;
+    rules.forgiving.extend(forgiving);
     rules.fleet_time = fault.fleet_time();
     rules.health = if fault == Fault::Nothing { Health::Healthy } else { Health::Faulty };
     let (verdict, records) = room::judged(&directory.0, &name, log, &rules);
