@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::edge::Edge;
-use super::visitors::{Kind, Polling, Stage, Visitor, renew, unclaimed};
+use super::visitors::{Hold, Kind, Polling, Stage, Visitor, renew, unclaimed};
 use super::world::{HEARTBEAT_TTL_S, STEP_MS, World};
 use crate::model::edge::{Ending, Honour, Judgement};
 use crate::model::ids::{LogIndex, TicketId};
@@ -27,10 +27,18 @@ impl World {
 
     /// Some edge that can be reached, with its own clock.
     fn any_edge(&mut self) -> Option<(&mut Edge, BootTime)> {
+        let at = self.pick_edge()?;
+        self.edge_at(at)
+    }
+
+    fn pick_edge(&mut self) -> Option<usize> {
         let up: Vec<_> = (0..self.nodes.len())
             .filter(|at| self.nodes.get(*at).is_some_and(|node| node.edge.is_some()))
             .collect();
-        let at = up.get(self.dice.pick(up.len())).copied()?;
+        up.get(self.dice.pick(up.len())).copied()
+    }
+
+    fn edge_at(&mut self, at: usize) -> Option<(&mut Edge, BootTime)> {
         let now = self.now;
         let node = self.nodes.get_mut(at)?;
         let boot = BootTime(now + node.boot_offset);
@@ -89,7 +97,12 @@ impl World {
         let asks = if visitor.kind == Kind::Replayer { 2 } else { 1 };
         let mut stage = Stage::Waiting(Box::new(ticket));
         for _ in 0..asks {
-            let Some((edge, boot)) = self.any_edge() else { continue };
+            // A request that waits for a slot is at the edge that it was sent to.
+            let Some(at) = visitor.holds.map(|hold| hold.edge).or_else(|| self.pick_edge()) else { continue };
+            let Some((edge, boot)) = self.edge_at(at) else {
+                visitor.holds = None;
+                continue;
+            };
             let Some(judgement) = edge.poll(&mut ticket, boot) else { continue };
             let minted_before = edge.has_minted(ticket.id);
             visitor.called = judgement == Judgement::Called;
@@ -106,7 +119,7 @@ impl World {
                     // A status request waits up to a second for a slot, then the visitor pauses as long.
                     let waits = (now / 1_000 + ticket.id.sequence).is_multiple_of(2);
                     visitor.next = match self.scenario.polling {
-                        Polling::AsTold => now + self.hold(visitor, ticket.id),
+                        Polling::AsTold => now + self.hold(visitor, ticket.id, at),
                         Polling::Eager if waits => now + STEP_MS,
                         Polling::Eager => now + 1_000 - now % 1_000,
                     };
@@ -133,7 +146,7 @@ impl World {
                 Judgement::Waiting(..) | Judgement::Unkeyed => {
                     if self.scenario.polling == Polling::AsTold {
                         let jitter = self.dice.between(0, 1_000) as f64 / 1_000.0;
-                        let after = self.any_edge().map(|(edge, _)| edge.poll_after(judgement, jitter));
+                        let after = self.edge_at(at).map(|(edge, _)| edge.poll_after(judgement, jitter));
                         visitor.next = now + after.unwrap_or(1_000);
                     }
                 }
@@ -147,12 +160,13 @@ impl World {
     }
 
     /// How long until a called visitor without a slot does something: it holds on, at most a second, then polls again.
-    fn hold(&mut self, visitor: &mut Visitor, id: TicketId) -> u64 {
+    fn hold(&mut self, visitor: &mut Visitor, id: TicketId, at: usize) -> u64 {
         let now = self.now;
         let jitter = self.dice.between(0, 1_000) as f64 / 1_000.0;
-        let Some((edge, _)) = self.any_edge() else { return 1_000 };
-        let (since, asked_with) = *visitor.holds.get_or_insert((now, edge.next_report()));
-        if now - since < HOLD_MS && !edge.is_refused(asked_with) {
+        let Some((edge, _)) = self.edge_at(at) else { return 1_000 };
+        let fresh = Hold { since: now, asked_with: edge.next_report(), edge: at };
+        let hold = *visitor.holds.get_or_insert(fresh);
+        if now - hold.since < HOLD_MS && !edge.is_refused(hold.asked_with) {
             return STEP_MS;
         }
         visitor.holds = None;

@@ -41,6 +41,17 @@ pub(super) enum Stage {
     Gone,
 }
 
+/// A request that waits for a slot.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Hold {
+    /// Since when.
+    pub(super) since: u64,
+    /// The report that it was made with.
+    pub(super) asked_with: u64,
+    /// The edge that it is at, by its place among the nodes.
+    pub(super) edge: usize,
+}
+
 /// One visitor.
 #[derive(Clone, Debug)]
 pub(super) struct Visitor {
@@ -52,8 +63,8 @@ pub(super) struct Visitor {
     pub(super) answered: u64,
     /// Whether the last answer was that the ticket is called.
     pub(super) called: bool,
-    /// Since when the request that asks for a slot waits, and the report that it was made with.
-    pub(super) holds: Option<(u64, u64)>,
+    /// The request that waits for a slot.
+    pub(super) holds: Option<Hold>,
     /// What a replayer keeps.
     pub(super) kept: Option<Box<Ticket>>,
 }
