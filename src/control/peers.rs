@@ -11,6 +11,8 @@ use openraft::raft::{
 use openraft::{AnyError, BasicNode, Raft};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, timeout};
 
 use super::beginning::{Beginning, has_begun};
 use super::heard::Heard;
@@ -23,6 +25,9 @@ const AGAIN: Duration = Duration::from_millis(100);
 
 /// How long the answer to a single question may take.
 const PATIENCE: Duration = Duration::from_secs(2);
+
+/// A call may take so long, which is four round trips and more; then a new one has better prospects.
+const CALL: Duration = Duration::from_millis(500);
 
 /// A question of one controller to another.
 #[derive(Debug, Serialize, Deserialize)]
@@ -143,6 +148,18 @@ pub(super) struct ToPeer {
     peers: Peers,
     address: Option<Address>,
     idle: Option<Conversation>,
+    /// A call goes on when raft gives up the question for which it was made: a heartbeat is all that raft waits, and where
+    /// four round trips take longer no connection would ever come about.
+    calling: Option<JoinHandle<Called>>,
+}
+
+/// What became of a call; an error of its own if it took too long.
+type Called = Result<Result<Conversation, DialError>, tokio::time::error::Elapsed>;
+
+impl Drop for ToPeer {
+    fn drop(&mut self) {
+        self.calling.iter().for_each(JoinHandle::abort);
+    }
 }
 
 impl RaftNetworkFactory<LogTypes> for Peers {
@@ -150,7 +167,7 @@ impl RaftNetworkFactory<LogTypes> for Peers {
 
     async fn new_client(&mut self, target: u64, node: &BasicNode) -> ToPeer {
         let address = node_of(target).map(|number| Address { node: number, at: node.addr.clone() });
-        ToPeer { peers: self.clone(), address, idle: None }
+        ToPeer { peers: self.clone(), address, idle: None, calling: None }
     }
 }
 
@@ -158,26 +175,54 @@ impl RaftNetworkFactory<LogTypes> for Peers {
 #[error("raft names a node that cannot be one")]
 struct NoSuchNode;
 
+#[derive(Debug, thiserror::Error)]
+#[error("the connection came about too late for this question")]
+struct JustConnected;
+
 impl ToPeer {
-    async fn ask<T, E>(&mut self, question: &Question) -> Result<T, RPCError<u64, BasicNode, E>>
+    /// The connection that is open, or one that is made now.
+    async fn conversation(&mut self) -> Result<Conversation, Unreachable> {
+        if let Some(conversation) = self.idle.take() {
+            return Ok(conversation);
+        }
+        let Some(address) = &self.address else {
+            return Err(Unreachable::new(&NoSuchNode));
+        };
+        let calling = self.calling.get_or_insert_with(|| {
+            let (dialer, address) = (self.peers.dialer.clone(), address.clone());
+            tokio::spawn(async move { timeout(CALL, dialer.dial(&address, Purpose::Raft)).await })
+        });
+        let called = calling.await;
+        self.calling = None;
+        match called {
+            Ok(Ok(Ok(conversation))) => Ok(conversation),
+            Ok(Ok(Err(error))) => Err(Unreachable::new(&error)),
+            Ok(Err(late)) => Err(Unreachable::new(&late)),
+            Err(error) => Err(Unreachable::new(&error)),
+        }
+    }
+
+    /// Asks and hears the answer. Raft drops this after `patience`; a connection that came about with less than half of
+    /// that left is kept for the next question.
+    async fn ask<T, E>(
+        &mut self,
+        question: &Question,
+        patience: Duration,
+    ) -> Result<T, RPCError<u64, BasicNode, E>>
     where
         T: DeserializeOwned,
         E: std::error::Error,
     {
-        let Some(address) = &self.address else {
-            return Err(RPCError::Unreachable(Unreachable::new(&NoSuchNode)));
-        };
-        let mut conversation = match self.idle.take() {
-            Some(conversation) => conversation,
-            None => {
-                let answered = self.peers.dialer.dial(address, Purpose::Raft).await;
-                answered.map_err(|error| RPCError::Unreachable(Unreachable::new(&error)))?
-            }
-        };
+        let began = Instant::now();
+        let mut conversation = self.conversation().await.map_err(RPCError::Unreachable)?;
+        if began.elapsed() > patience / 2 {
+            self.idle = Some(conversation);
+            return Err(RPCError::Network(NetworkError::new(&JustConnected)));
+        }
         let lost = |error: PeerError| RPCError::Network(NetworkError::from(AnyError::new(&error)));
         conversation.say(question).await.map_err(lost)?;
         let answer = conversation.hear().await.map_err(lost)?;
-        self.peers.heard.note(address.node);
+        self.peers.heard.note(conversation.peer().node);
         self.idle = Some(conversation);
         Ok(answer)
     }
@@ -196,28 +241,28 @@ impl RaftNetwork<LogTypes> for ToPeer {
     async fn append_entries(
         &mut self,
         request: AppendEntriesRequest<LogTypes>,
-        _: RPCOption,
+        option: RPCOption,
     ) -> Result<AppendEntriesResponse<u64>, RPCError<u64, BasicNode, RaftError<u64>>> {
-        let answer: Appended = self.ask(&Question::Append(request)).await?;
+        let answer: Appended = self.ask(&Question::Append(request), option.hard_ttl()).await?;
         self.of_peer(answer)
     }
 
     async fn install_snapshot(
         &mut self,
         request: InstallSnapshotRequest<LogTypes>,
-        _: RPCOption,
+        option: RPCOption,
     ) -> Result<InstallSnapshotResponse<u64>, RPCError<u64, BasicNode, RaftError<u64, InstallSnapshotError>>>
     {
-        let answer: Installed = self.ask(&Question::Snapshot(request)).await?;
+        let answer: Installed = self.ask(&Question::Snapshot(request), option.hard_ttl()).await?;
         self.of_peer(answer)
     }
 
     async fn vote(
         &mut self,
         request: VoteRequest<u64>,
-        _: RPCOption,
+        option: RPCOption,
     ) -> Result<VoteResponse<u64>, RPCError<u64, BasicNode, RaftError<u64>>> {
-        let answer: Voted = self.ask(&Question::Vote(request)).await?;
+        let answer: Voted = self.ask(&Question::Vote(request), option.hard_ttl()).await?;
         self.of_peer(answer)
     }
 

@@ -98,7 +98,7 @@ impl Relay {
                 let Ok(Ok(conversation)) = dialed else { continue };
                 match put(conversation, &asked).await? {
                     Ok(answer) => return answer,
-                    Err(leader) => hint = leader.filter(|leader| *leader != node).or(hint),
+                    Err(leader) => hint = leader.filter(|leader| ![node, me].contains(leader)).or(hint),
                 }
                 if hint.is_some() {
                     break;
