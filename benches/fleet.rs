@@ -3,6 +3,8 @@
 //!
 //! `cargo bench --bench fleet`: a table for docs/fleet.md.
 
+#![allow(clippy::print_stdout, reason = "the table is what it is for")]
+
 use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -97,9 +99,7 @@ impl Fleet {
     fn turn(&mut self) {
         let reports: Vec<Vec<u8>> =
             self.doors.iter().filter_map(|door| postcard::to_stdvec(&door.report()).ok()).collect();
-        let begun = read_clock();
-        let pulses = self.lead(&reports);
-        let took = begun.elapsed();
+        let (pulses, took) = timed(|| self.lead(&reports));
         self.load.at_work += took;
         self.load.longest_turn = self.load.longest_turn.max(took);
         for (door, pulse) in self.doors.iter().zip(&pulses) {
@@ -132,8 +132,10 @@ impl Fleet {
 }
 
 #[expect(clippy::disallowed_methods, reason = "a benchmark reads the machine's clock")]
-fn read_clock() -> Instant {
-    Instant::now()
+fn timed<T>(work: impl FnOnce() -> T) -> (T, Duration) {
+    let begun = Instant::now();
+    let result = work();
+    (result, begun.elapsed())
 }
 
 /// What happens when a visitor asks; the door may keep the answer until there is news.
