@@ -179,7 +179,8 @@ impl Controller {
                 Ended::Deposed => {}
                 Ended::Outdated => {
                     tracing::error!(
-                        "a newer run of this node is in the control log: end the other process of this `node.id`"
+                        "a newer run of this node is in the control log: end the other process of this `node.id`; if there is \
+                         none, this disk is new and the clock behind: set it, and start again"
                     );
                     return None;
                 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use anteroom::clock::{Clock, Hands};
 use anteroom::control::{Doors, Membership, Part};
 use anteroom::desk::{Desk, Keepsake};
-use anteroom::model::ids::NodeId;
+use anteroom::model::ids::{Generation, NodeId};
 use anteroom::model::time::{BootTime, FleetTime};
 use anteroom::peer::{Dialer, Reception, Refusals, Usher};
 use rand::rngs::SmallRng;
@@ -58,6 +58,9 @@ pub(crate) struct Node {
     /// Since when it gets no time.
     frozen_since: Option<u64>,
     runs_forgotten: bool,
+    /// The run of its last life, where its disk is lost.
+    lost_run: Option<Generation>,
+    last_run: Generation,
     pub(crate) lives: u32,
 }
 
@@ -78,6 +81,8 @@ impl Node {
             wall_error: 0,
             frozen_since: None,
             runs_forgotten: false,
+            lost_run: None,
+            last_run: Generation(0),
             lives: 0,
         }
     }
@@ -108,6 +113,9 @@ impl Node {
     pub(crate) fn start(&mut self, now: u64) {
         assert!(self.life.is_none());
         self.lives += 1;
+        if let Some(lost) = self.lost_run.take() {
+            self.set_clock_past(lost, now);
+        }
         let hands: &'static Hands = Box::leak(Box::new(Hands::at(BootTime(0), self.wall(now))));
         if self.runs_forgotten {
             hands.set_wall(self.wall(0));
@@ -116,6 +124,7 @@ impl Node {
         let runtime = Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
         let part = Part::open(self.disk.open(), node_id(self.id), clock).unwrap();
         let me = part.run();
+        self.last_run = me.generation;
         let desk = Desk::new(me, clock);
         if let Some(kept) = self.heard.lock().unwrap().clone() {
             desk.recall(kept);
@@ -145,6 +154,13 @@ impl Node {
         self.life = Some(Life { runtime, desk, hands });
     }
 
+    /// Without a disk the clock alone tells one run from the one before: its operator sees to it.
+    fn set_clock_past(&mut self, run: Generation, now: u64) {
+        let least = (u64::from(run.0) + 1) * 1_000;
+        let shown = self.wall(now).0;
+        self.wall_error += i64::try_from(least.saturating_sub(shown)).unwrap();
+    }
+
     /// Ends the node at once, with everything that was not on its disk.
     pub(crate) fn end(&mut self, death: Death, dice: &mut SmallRng) {
         let Some(Life { runtime, .. }) = self.life.take() else { return };
@@ -161,6 +177,7 @@ impl Node {
     pub(crate) fn wipe(&mut self) {
         assert!(self.life.is_none());
         self.disk.wipe();
+        self.lost_run = Some(self.last_run);
         *self.heard.lock().unwrap() = None;
     }
 
