@@ -159,6 +159,12 @@ enum Tokens {
     Mute,
 }
 
+/// How far apart arrivals have to be for their order to be promised, in microseconds: edges of a fleet may be so far apart
+/// (line 6).
+fn apart_us(rules: &Rules) -> u64 {
+    if rules.slack_us > 0 { SECOND / 10 } else { 0 }
+}
+
 /// By the bucket if tokens tell it, else by times that are a bucket apart; `fifo`: by the times of joining.
 ///
 /// A ticket that waits for its key arrives with the answer that keys it.
@@ -170,8 +176,10 @@ fn place(story: &Story<'_>, tokens: Tokens, rules: &Rules) -> Option<Place> {
             let apart = rules.bucket_us.saturating_add(2 * SECOND);
             (story.arrived_sent, joined.t_answered_us.saturating_add(apart))
         }
-        (_, Tokens::Told) => (story.arrived_sent, story.keyed()?.1.t_answered_us),
-        (_, Tokens::Mute) => (story.arrived_sent, joined.t_answered_us),
+        (_, Tokens::Told) => {
+            (story.arrived_sent, story.keyed()?.1.t_answered_us.saturating_add(apart_us(rules)))
+        }
+        (_, Tokens::Mute) => (story.arrived_sent, joined.t_answered_us.saturating_add(apart_us(rules))),
     };
     Some(Place { until, from, join })
 }

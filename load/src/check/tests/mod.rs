@@ -264,6 +264,23 @@ fn line_6_in_a_fleet_what_another_edge_has_not_heard_yet_is_no_inversion() {
 }
 
 #[test]
+fn line_6_fifo_in_a_fleet_joins_a_tenth_of_a_second_apart_have_no_promised_order() {
+    let joined_later = |by_us: u64, slack_us: u64| {
+        let mut bad = run(Ordering::Fifo);
+        bad.rules.slack_us = slack_us;
+        for record in bad.of(20).into_iter().filter(|r| matches!(r.kind, Kind::Navigate | Kind::Page)) {
+            record.t_sent_us += by_us;
+            record.t_answered_us += by_us;
+        }
+        bad.broken()
+    };
+    let fleet = 3 * SECOND / 2;
+    assert_eq!(joined_later(SECOND / 10, 0), [6]);
+    assert_eq!(joined_later(SECOND / 10, fleet), [] as [u8; 0]);
+    assert_eq!(joined_later(SECOND / 5, fleet), [6]);
+}
+
+#[test]
 fn line_7_another_ticket_for_one_that_lives_is_found() {
     let mut bad = run(Ordering::BucketedRandom);
     let other = bad.add(9, Kind::Page, Saw::Page, 1.7);
