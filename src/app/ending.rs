@@ -11,8 +11,8 @@ use tokio::sync::Notify;
 
 use super::hand_over::{Candidates, Offer, Sockets, Successor};
 use super::reload::Reloader;
-use super::service_manager;
 use super::signals::{Signal, Signals};
+use super::systemd;
 use crate::admin::Assembly;
 use crate::control::Drained;
 use crate::desk::Desk;
@@ -97,7 +97,7 @@ impl Ending {
             in_flight,
             "the node drains: it admits nobody new, and ends once the log knows all it promised"
         );
-        service_manager::stops();
+        systemd::stops();
         self.lifecycle.drain();
         self.reloader.gate.part();
         let ending = tokio::select! {

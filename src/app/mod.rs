@@ -12,9 +12,9 @@ mod operator;
 mod peering;
 mod rehearsal;
 mod reload;
-mod service_manager;
 mod signals;
 mod submit;
+mod systemd;
 
 pub use bind::{BindError, reachable};
 pub use certificates::CertificateError;

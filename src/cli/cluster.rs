@@ -156,19 +156,10 @@ fn understood(answer: &Answer) -> Result<Value, String> {
     let faults = faults
         .into_iter()
         .flatten()
-        .map(|fault| format!("\n{}: {}", text(fault, "path"), text(fault, "problem")));
+        .map(|fault| format!("\n{}: {}", told::known(fault, "path"), told::known(fault, "problem")));
     match detail {
         Some(detail) => Err(detail.to_owned() + &faults.collect::<String>()),
         None => Err(format!("the node answers with status {}, and not as Anteroom does", answer.status)),
-    }
-}
-
-/// A value as people read it; `?` where it is not known.
-fn text(of: &Value, key: &str) -> String {
-    match of.get(key) {
-        None | Some(Value::Null) => "?".to_owned(),
-        Some(Value::String(text)) => text.clone(),
-        Some(other) => other.to_string(),
     }
 }
 

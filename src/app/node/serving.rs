@@ -14,8 +14,8 @@ use super::{Node, Prepared};
 use crate::app::bind;
 use crate::app::ending::{Ending, Failure, LONGEST_FLIGHT, Over};
 use crate::app::hand_over::{Offer, Predecessor};
-use crate::app::service_manager;
 use crate::app::signals::Signals;
+use crate::app::systemd;
 use crate::desk::Desk;
 use crate::lifecycle::Lifecycle;
 use crate::proxy::{self, Doors, Gate};
@@ -128,7 +128,7 @@ impl BackgroundService for Opening {
                 self.lifecycle.serve();
                 let at: Vec<_> = self.listeners.iter().map(ToString::to_string).collect();
                 tracing::info!("the node serves visitors at {}", at.join(", "));
-                service_manager::serves();
+                systemd::serves();
                 let predecessor = self.predecessor.lock().unwrap_or_else(PoisonError::into_inner).take();
                 predecessor.into_iter().for_each(Predecessor::release);
             }

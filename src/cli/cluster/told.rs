@@ -112,7 +112,7 @@ fn time(of: &Value, key: &str) -> Option<String> {
 }
 
 /// A value as people read it.
-fn known(of: &Value, key: &str) -> String {
+pub(super) fn known(of: &Value, key: &str) -> String {
     match of.get(key) {
         None | Some(Value::Null) => "not known".to_owned(),
         Some(Value::String(text)) => text.clone(),
