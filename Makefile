@@ -76,7 +76,7 @@ test-browser: test-needs ## the waiting page in headless Chromium
 .PHONY: test-long
 test-long: test-needs ## the long forms: full-size rushes, 10,000 seeds
 	@# One at a time: a rush keeps 15,000 connections.
-	ANTEROOM_LONG=1 ANTEROOM_SIM_SEEDS=10000 $(CARGO) test --profile swift --locked --workspace -- --test-threads=1
+	ANTEROOM_LONG=1 $(CARGO) test --profile swift --locked --workspace -- --test-threads=1
 
 .PHONY: bench
 bench: build-needs ## micro-benchmarks, then polls and proxied requests against a bare Pingora

@@ -1,6 +1,6 @@
 //! The fault simulation: no seed breaks the contract, and every mutant is caught.
 //!
-//! `ANTEROOM_SIM_SEEDS` sets how many seeds are run (300), `ANTEROOM_SIM_FIRST` the first of them (0).
+//! `ANTEROOM_SIM_SEEDS` sets how many seeds are run (300, with `ANTEROOM_LONG` 10,000), `ANTEROOM_SIM_FIRST` the first of them (0).
 
 use std::sync::atomic::{AtomicU64, Ordering as Atomic};
 use std::sync::{Mutex, PoisonError};
@@ -9,7 +9,8 @@ use anteroom::model::policy::Ordering;
 use anteroom::simulation::{Figures, Mutant, Scenario, Violation};
 
 fn seeds() -> u64 {
-    std::env::var("ANTEROOM_SIM_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(300)
+    let usual = if std::env::var_os("ANTEROOM_LONG").is_some() { 10_000 } else { 300 };
+    std::env::var("ANTEROOM_SIM_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(usual)
 }
 
 fn first_seed() -> u64 {
