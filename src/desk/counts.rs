@@ -11,7 +11,7 @@ use arc_swap::ArcSwap;
 
 use super::seen::{Seen, Sighting};
 use crate::model::exchange::{BucketCount, Presence};
-use crate::model::headcount::{KEPT, LIFE, Shown, TELLINGS, counted_before};
+use crate::model::headcount::{FULL_AFTER, KEPT, LIFE, Shown, TELLINGS, counted_before};
 use crate::model::ids::{Term, TicketId};
 use crate::model::order::{BucketStart, OrderKey, SLICES};
 use crate::model::presence::Window;
@@ -319,7 +319,8 @@ impl Counts {
         let (full_since, every, retell) = {
             let mut turned = self.turned.lock().unwrap_or_else(PoisonError::into_inner);
             let began = turned.begun.map(BucketStart::from);
-            let full = if turned.turns > 2 { Some(BucketStart(0)) } else { began.map(BucketStart::next) };
+            let full =
+                if turned.turns > FULL_AFTER { Some(BucketStart(0)) } else { began.map(BucketStart::next) };
             let retell = std::mem::replace(&mut turned.told, telling.term) != telling.term;
             (full, turned.heartbeat_ttl / 2 / TELLINGS, retell)
         };

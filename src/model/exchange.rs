@@ -97,7 +97,7 @@ pub struct BucketCount {
     pub returned: u32,
     /// By window, ascending; windows in which nothing is to be said are left out.
     pub seen: Vec<Presence>,
-    /// Whether two full windows have passed since this run began to count this line.
+    /// Whether so many full windows that nothing of before counts have passed since this run began to count this line.
     pub full: bool,
 }
 

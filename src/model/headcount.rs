@@ -20,6 +20,10 @@ pub const LIFE: usize = 3;
 /// How many windows are kept: leaders go on to the next one a little later than edges.
 pub const KEPT: usize = LIFE + 1;
 
+/// So many windows have begun after the first of a run when its counts are full: leaders count those of the run before a
+/// window longer than edges do, and what others have taken out of them is theirs to the end.
+pub const FULL_AFTER: u32 = LIFE as u32;
+
 /// Every edge tells a leader what it counted at least so many times in a window.
 pub const TELLINGS: u32 = 8;
 
@@ -161,8 +165,9 @@ impl Headcount {
     /// What there is to report, slice by slice.
     #[must_use]
     pub fn report(&self, watermark: OrderKey) -> Vec<BucketCount> {
-        let full =
-            |bucket: BucketStart| self.turns > 2 || self.begun.is_some_and(|(_, began)| bucket > began);
+        let full = |bucket: BucketStart| {
+            self.turns > FULL_AFTER || self.begun.is_some_and(|(_, began)| bucket > began)
+        };
         let presence = |(window, slices): (&Window, &[i32; SLICES])| Presence {
             window: *window,
             alive: slices.iter().sum(),

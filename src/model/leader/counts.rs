@@ -89,11 +89,12 @@ impl Counts {
 
     /// Whether a newer run of the node counts what this one left behind, over windows that are full.
     pub(super) fn is_replaced(&self, run: NodeRun) -> bool {
-        let newer = |(of, told): &(NodeRun, Told)| {
-            of.node == run.node && of.generation > run.generation && told.is_full()
-        };
+        let newer = |(of, _): &&(NodeRun, Told)| of.node == run.node && of.generation > run.generation;
         let stands = |bucket: &&Bucket| bucket.rows.iter().any(|(of, _)| *of == run);
-        self.buckets.values().filter(stands).any(|bucket| bucket.counts.iter().any(newer))
+        let mut counts =
+            self.buckets.values().filter(stands).flat_map(|bucket| &bucket.counts).filter(newer).peekable();
+        // A bucket that was opened since is full from the start, and says nothing of those of before.
+        counts.peek().is_some() && counts.all(|(_, told)| told.is_full())
     }
 
     /// Forgets runs: their rows have been dropped from the log.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::counts::Counts;
 use crate::model::ledger::{Gate, Line};
 use crate::model::order::{BucketStart, OrderKey, SLICES};
-use crate::model::pacing::{RecentCalls, Step, Stride, Supply, advance, nearly_over};
+use crate::model::pacing::{Cell, RecentCalls, Step, Stride, Supply, advance, nearly_over};
 use crate::model::policy::{Ordering, Policy};
 use crate::model::schedule::Stage;
 use crate::model::time::{BootTime, FRESH, FleetTime, TICK};
@@ -311,8 +311,11 @@ fn step(at: &Situation<'_>, counts: &Counts, from: OrderKey, wanted: f64, limit:
     };
     let step = advance(from, wanted, counts.cells(from), limit, stride);
     // Whoever is known to wait does so behind this half, which would be the next one again.
-    let is_stuck =
-        step.watermark == from && half == Some(limit) && counts.cells(limit).any(|cell| cell.waiting > 0.0);
+    let waits = |cell: Cell| cell.waiting > 0.0;
+    let is_stuck = step.watermark == from
+        && half == Some(limit)
+        && !counts.cells(from).take_while(|cell| cell.from < limit).any(waits)
+        && counts.cells(limit).any(waits);
     if is_stuck { Step { watermark: limit, called: 0.0 } } else { step }
 }
 

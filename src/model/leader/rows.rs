@@ -108,7 +108,8 @@ impl Rows {
         self.looked = boot;
         let standing = counts.standing();
         self.gone.retain(|run, _| standing.contains(run));
-        let silence_allowed = policy.heartbeat_ttl * 3 / 2;
+        // Half a heartbeat more than a ticket lives: leaders let go of a window later than edges.
+        let silence_allowed = policy.heartbeat_ttl * 2;
         let mut over = Vec::new();
         for run in standing {
             let since = *self.gone.entry(run).or_insert(now);
