@@ -61,7 +61,7 @@ run: build-needs ## build, and show a waiting room at work on http://127.0.0.1:8
 .PHONY: fleet
 fleet: build-needs ## build, and run three nodes of a fleet on this machine: conf/fleet
 	$(CARGO) build --locked --workspace
-	conf/fleet/run.sh target/debug/anteroom target/debug/anteroom-load
+	conf/fleet/run.sh "$${CARGO_TARGET_DIR:-target}/debug/anteroom" "$${CARGO_TARGET_DIR:-target}/debug/anteroom-load"
 
 .PHONY: test
 test: test-needs lint ## everything that has to pass, its own needs installed

@@ -29,7 +29,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// How long a new controller may take to catch up.
 const CATCH_UP: Duration = Duration::from_secs(15);
 
-/// A new controller that says nothing for so long is given up.
+/// A new controller that says nothing for so long is given up; who has led for so long has heard everybody who is there.
 const SILENCE: Duration = Duration::from_secs(5);
 
 /// How often the leader looks for a change that nobody is at work on.
@@ -234,6 +234,12 @@ impl Council {
         }
         if runs.iter().any(|run| acknowledged.of(run).is_some()) {
             return Err(ControlError::Conflict(format!("node {node} is being heard: end it first")));
+        }
+        if self.leadership.leads_for().is_none_or(|leads_for| leads_for < SILENCE) {
+            return Err(ControlError::Conflict(format!(
+                "whoever leads does so too recently to know that node {node} is gone: ask again in {} seconds",
+                SILENCE.as_secs()
+            )));
         }
         Ok(runs)
     }

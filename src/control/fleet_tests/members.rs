@@ -226,6 +226,27 @@ async fn the_only_other_node_is_expelled_once_it_is_gone_and_comes_back_as_a_new
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_new_leader_takes_nobody_for_gone_before_it_can_have_heard_everybody() {
+    let mut fleet = Fleet::new(3, 1).await;
+    fleet.found().await;
+    fleet.put(4, 10).await;
+    let old = fleet.leader(4).await.unwrap();
+    let asked = if old == 1 { 2 } else { 1 };
+    fleet.stop(4).await;
+    fleet.stop(old).await;
+    let mut refused = Vec::new();
+    let is_expelled = async || match fleet.deed(asked, FleetDeed::Expel { node: node(4) }).await {
+        Ok(_) => true,
+        Err(error) => {
+            refused.push(error.to_string());
+            false
+        }
+    };
+    until("the node is expelled", is_expelled).await;
+    assert!(refused.iter().any(|told| told.contains("too recently")), "{refused:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_leader_can_be_removed_and_another_one_leads() {
     let fleet = Fleet::new(3, 1).await;
     fleet.found().await;
