@@ -143,6 +143,10 @@ impl Row {
         }
     }
 
+    fn seen_in(&self, slot: usize) -> [i32; SLICES] {
+        self.seen.get(slot).map_or([0; SLICES], Slices::read)
+    }
+
     fn take_up(&self) {
         self.returned.fetch_add(1, Ordering::Relaxed);
     }
@@ -212,12 +216,15 @@ impl Counts {
         }
     }
 
-    /// A ticket that waits is shown, in `window`.
-    pub(super) fn heartbeat(&self, shown: Shown, place: Place, window: Window) {
+    /// A ticket that waits is shown, in `window`; where it counts after that, which its cookie has to say.
+    ///
+    /// That is the next window where this node has begun it since the request came.
+    pub(super) fn heartbeat(&self, shown: Shown, place: Place, window: Window) -> Window {
         let slot = self.slot_in(window);
+        let counts_in = self.window(slot).max(window);
         let counted = shown.seen >= self.window(slot) || self.left.contains(shown.id);
         if self.meet(slot, shown.id) == Sighting::Again || counted {
-            return;
+            return counts_in;
         }
         let before = self.counted_before(shown, slot);
         let row = self.row(place.bucket);
@@ -226,6 +233,7 @@ impl Counts {
             Some(before) => row.add(before, place.slice, -1),
             None => row.take_up(),
         }
+        counts_in
     }
 
     /// A ticket that waits has left; one that has left before changes nothing.
@@ -324,39 +332,33 @@ impl Counts {
             let retell = std::mem::replace(&mut turned.told, telling.term) != telling.term;
             (full, turned.heartbeat_ttl / 2 / TELLINGS, retell)
         };
-        // Oldest first: a ticket that moves meanwhile is seen twice rather than not at all.
-        let mut slots: Vec<_> = newest_first((self.running() + 1) % SLOTS).collect();
-        slots.reverse();
+        let slots = oldest_first((self.running() + 1) % SLOTS);
         let rows = self.rows.load();
         let mut sliced = 0;
         let tell = |(bucket, row): (&BucketStart, &Arc<Row>)| {
-            let presences: Vec<_> = slots
-                .iter()
-                .filter_map(|slot| Some((self.window(*slot), row.seen.get(*slot)?.read())))
-                .map(|(window, slices)| Presence {
-                    window,
-                    alive: slices.iter().sum(),
-                    slices: slices.to_vec(),
-                })
-                .collect();
-            let alive = presences.iter().map(|presence| presence.alive).sum();
-            let says = |presence: &Presence| presence.slices.iter().any(|count| *count != 0);
+            // Oldest first: a ticket that moves meanwhile is seen twice rather than not at all.
+            let seen = slots.map(|slot| (self.window(slot), row.seen_in(slot)));
             // Also where most are counted by others: the leader sums slice by slice.
-            let at_front = sliced < SLICED_BUCKETS && presences.iter().any(says);
+            let at_front = sliced < SLICED_BUCKETS && seen.iter().any(|(_, slices)| says(slices));
             sliced += usize::from(at_front);
+            let windows = seen.map(|(window, slices)| (window, slices.iter().sum()));
             let statement = Statement {
                 joined: row.joined.load(Ordering::Relaxed),
                 returned: row.returned.load(Ordering::Relaxed),
-                alive,
+                alive: windows.iter().map(|(_, alive)| alive).sum(),
                 full: full_since.is_some_and(|since| *bucket >= since),
             };
-            let news = row.state(statement, &presences, telling, every) || retell;
-            let mut seen: Vec<_> = presences.into_iter().filter(says).collect();
-            if !at_front {
-                seen.iter_mut().for_each(|presence| presence.slices = Vec::new());
+            let news = row.state(statement, windows, telling, every) || retell;
+            if !at_front && !news {
+                return None;
             }
+            let told = seen.iter().filter(|(_, slices)| says(slices)).map(|(window, slices)| Presence {
+                window: *window,
+                alive: slices.iter().sum(),
+                slices: if at_front { slices.to_vec() } else { Vec::new() },
+            });
             let Statement { joined, returned, full, .. } = statement;
-            (at_front || news).then_some(BucketCount { bucket: *bucket, joined, returned, seen, full })
+            Some(BucketCount { bucket: *bucket, joined, returned, seen: told.collect(), full })
         };
         rows.range(telling.watermark.bucket()..).filter_map(tell).collect()
     }
@@ -375,11 +377,14 @@ impl Counts {
 
 impl Row {
     /// Whether this is news to the leader: a number at once, and in which windows it is after a while.
-    fn state(&self, statement: Statement, presences: &[Presence], telling: Telling, every: Duration) -> bool {
+    fn state(
+        &self,
+        statement: Statement,
+        windows: [(Window, i32); SLOTS],
+        telling: Telling,
+        every: Duration,
+    ) -> bool {
         let Telling { number: report, answered, now: at, .. } = telling;
-        let windows = std::array::from_fn(|slot| {
-            presences.get(slot).map_or_else(Default::default, |presence| (presence.window, presence.alive))
-        });
         let mut stated = self.stated.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(before) = &*stated
             && before.statement == statement
@@ -390,6 +395,16 @@ impl Row {
         *stated = Some(Stated { statement, windows, report, at });
         true
     }
+}
+
+/// Whether there is anything to tell of.
+fn says(slices: &[i32; SLICES]) -> bool {
+    slices.iter().any(|count| *count != 0)
+}
+
+/// The slots up to and with this one, from the one after it.
+fn oldest_first(slot: usize) -> [usize; SLOTS] {
+    std::array::from_fn(|ahead| (slot + 1 + ahead) % SLOTS)
 }
 
 /// A slot and those before it, back to the one after it.

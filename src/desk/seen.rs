@@ -35,11 +35,10 @@ impl Seen {
     pub(super) fn mark(&self, id: TicketId) -> Sighting {
         let key = (id.node, id.generation, id.sequence / CHUNK);
         let chunks = self.chunks.load();
-        let chunk = chunks.get(&key).cloned().unwrap_or_else(|| self.grow(key));
-        let (word, bit) = place(id);
-        // Relaxed: the bit stands for itself alone.
-        let before = chunk.get(word).map_or(0, |word| word.fetch_or(bit, Ordering::Relaxed));
-        if before & bit == 0 { Sighting::First } else { Sighting::Again }
+        match chunks.get(&key) {
+            Some(chunk) => mark_in(chunk, id),
+            None => mark_in(&self.grow(key), id),
+        }
     }
 
     /// Whether an id was seen.
@@ -64,6 +63,17 @@ impl Seen {
         self.chunks.store(Arc::new(chunks));
         chunk
     }
+}
+
+fn mark_in(chunk: &Chunk, id: TicketId) -> Sighting {
+    let (word, bit) = place(id);
+    let Some(word) = chunk.get(word) else { return Sighting::First };
+    // Read first: most are marked already, and a write takes the line from every other core. Relaxed: the bit stands for
+    // itself alone.
+    if word.load(Ordering::Relaxed) & bit != 0 || word.fetch_or(bit, Ordering::Relaxed) & bit != 0 {
+        return Sighting::Again;
+    }
+    Sighting::First
 }
 
 fn place(id: TicketId) -> (usize, u64) {

@@ -197,7 +197,7 @@ impl Desk {
             Judgement::Waiting(standing, key) => {
                 self.describe_waiting(event, view, ticket, (standing, key), moment)
             }
-            _ => self.describe(view, event, ticket, Standing::Unkeyed, moment),
+            _ => self.describe(view, event, ticket, Standing::Unkeyed, moment, window_at(view, moment)),
         }
     }
 
@@ -218,11 +218,11 @@ impl Desk {
         moment: Moment,
     ) -> Option<Waiting> {
         let place = key.map(Place::of_key).or_else(|| undrawn(ticket.id, ticket.base));
+        let mut window = window_at(view, moment);
         if let Some(place) = place {
-            let window = Window::at(moment.now, view.pulse.policy.heartbeat_ttl);
-            event.counts.load().heartbeat(self.shows(&ticket), place, window);
+            window = event.counts.load().heartbeat(self.shows(&ticket), place, window);
         }
-        self.describe(view, event, ticket, standing, moment)
+        self.describe(view, event, ticket, standing, moment, window)
     }
 
     fn describe_called(
@@ -233,7 +233,8 @@ impl Desk {
         moment: Moment,
     ) -> Option<Waiting> {
         let claim_by = moment.now.after(view.pulse.policy.claim_hold);
-        let waiting = self.describe(view, event, ticket, Standing::Called, moment)?;
+        let window = window_at(view, moment);
+        let waiting = self.describe(view, event, ticket, Standing::Called, moment, window)?;
         Some(Waiting { turn: Some(Turn { claim_by }), ..waiting })
     }
 
@@ -244,6 +245,7 @@ impl Desk {
         mut ticket: Ticket,
         standing: Standing,
         moment: Moment,
+        window: Window,
     ) -> Option<Waiting> {
         let pulse = &view.pulse;
         let policy = &pulse.policy;
@@ -268,7 +270,6 @@ impl Desk {
         };
         ticket.shown_upper = shown.upper;
         ticket.first_position = shown.first_position;
-        let window = Window::at(now, policy.heartbeat_ttl);
         let beat = if ticket.last_seen >= window { Beat::Again } else { Beat::First };
         // Another node may be a moment ahead, and have counted the ticket in the next window.
         ticket.last_seen = window.max(ticket.last_seen);
@@ -290,4 +291,8 @@ impl Desk {
             beat,
         })
     }
+}
+
+fn window_at(view: &View, moment: Moment) -> Window {
+    Window::at(moment.now, view.pulse.policy.heartbeat_ttl)
 }

@@ -162,7 +162,9 @@ fn another_heartbeat_ttl_forgets_nobody() {
     counts.turn(at(1), TTL);
     counts.turn(at(6), TTL);
     let shown = |n| Shown { id: id(n), seen: Window::at(at(0), long), signer: Signer::Here };
-    (0..4).for_each(|n| counts.heartbeat(shown(n), Place::of_key(key(5, 0)), window(6)));
+    (0..4).for_each(|n| {
+        counts.heartbeat(shown(n), Place::of_key(key(5, 0)), window(6));
+    });
     let seen: Vec<_> = counts.report(telling(1, 0, 6))[0].seen.iter().map(|p| (p.window, p.alive)).collect();
     assert_eq!(seen, [(Window::at(at(0), long), 6), (window(6), 4)]);
     counts.turn(at(11), TTL);
@@ -182,6 +184,20 @@ fn who_comes_in_a_window_that_has_not_been_begun_yet_is_counted_in_it() {
     assert_eq!(seen(&door), [(window(5), 1)]);
     door.turn(5);
     assert_eq!(seen(&door), [(window(5), 1)]);
+}
+
+#[test]
+fn a_cookie_says_the_window_that_its_ticket_was_counted_in() {
+    let mut door = Door::open();
+    door.join(1, even(1));
+    let shown = door.shown(1);
+    let asked_in = window(door.second);
+    // The node begins the next window while the request is on its way.
+    door.turn(6);
+    let counted_in = door.counts.heartbeat(shown, even(1), asked_in);
+    assert_eq!(counted_in, window(6));
+    assert!(counted_in > asked_in);
+    assert_eq!(door.alive(), 1);
 }
 
 #[test]
