@@ -1,8 +1,7 @@
 //! Addresses: tried before anything starts, since Pingora binds late and tells nobody when it fails.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
-use std::time::Duration;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 
 use super::hand_over::Sockets;
 
@@ -19,11 +18,6 @@ pub enum BindError {
         /// What the system says.
         source: io::Error,
     },
-    /// Nothing answers there, though it was free a moment ago.
-    #[error(
-        "`listeners`: nobody answers at {0}, though it was free a moment ago; is another program taking it?"
-    )]
-    Silent(SocketAddr),
 }
 
 /// Listens at an address.
@@ -83,29 +77,6 @@ pub(super) fn try_listeners(
     actual.collect()
 }
 
-/// Waits until somebody answers at every address.
-///
-/// # Errors
-/// When one stays silent for five seconds.
-pub(super) async fn await_listeners(addresses: &[SocketAddr]) -> Result<(), BindError> {
-    for address in addresses {
-        let mut answered = false;
-        for _ in 0..250 {
-            let reachable = reachable(*address);
-            let connect = move || TcpStream::connect_timeout(&reachable, Duration::from_secs(1)).is_ok();
-            answered = tokio::task::spawn_blocking(connect).await.unwrap_or(false);
-            if answered {
-                break;
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-        if !answered {
-            return Err(BindError::Silent(*address));
-        }
-    }
-    Ok(())
-}
-
 /// Where this machine reaches an address that it listens at.
 #[must_use]
 pub fn reachable(address: SocketAddr) -> SocketAddr {
@@ -135,11 +106,5 @@ mod tests {
         let actual = try_listeners(&[any, any], &Sockets::default()).unwrap();
         assert_ne!(actual[0], actual[1]);
         assert!(actual.iter().all(|address| address.port() != 0));
-    }
-
-    #[tokio::test]
-    async fn who_listens_everywhere_is_reached_at_home() {
-        let listener = bind("listeners", ([0, 0, 0, 0], 0).into()).unwrap();
-        await_listeners(&[listener.local_addr().unwrap()]).await.unwrap();
     }
 }

@@ -1,13 +1,12 @@
-//! How a node ends: by a signal, in good order, or because it cannot go on.
+//! How a node ends: by a signal, in good order, or because another process takes over.
 
 use std::future::pending;
+use std::sync::Arc;
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use pingora::server::{ShutdownSignal, ShutdownSignalWatch};
-use tokio::sync::Notify;
 
 use super::hand_over::{Candidates, Offer, Sockets, Successor};
 use super::reload::Reloader;
@@ -39,7 +38,6 @@ pub(super) struct Ending {
     pub(super) desk: Arc<Desk>,
     pub(super) lifecycle: Arc<Lifecycle>,
     pub(super) drained: Drained,
-    pub(super) failure: Arc<Failure>,
     /// What the node listens at.
     pub(super) sockets: Sockets,
     /// The node's place, for another process; `None`: it cannot be given.
@@ -55,26 +53,6 @@ pub(super) enum Over {
     Ended,
     /// Another one takes its place.
     Followed(Successor),
-}
-
-/// Why the node cannot go on, told by whoever finds out first.
-#[derive(Debug, Default)]
-pub(super) struct Failure {
-    reason: Mutex<Option<anyhow::Error>>,
-    told: Notify,
-}
-
-impl Failure {
-    /// Ends the node for this reason.
-    pub(super) fn tell(&self, reason: anyhow::Error) {
-        self.reason.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(reason);
-        self.told.notify_one();
-    }
-
-    /// The reason, if the node could not go on.
-    pub(super) fn take(&self) -> Option<anyhow::Error> {
-        self.reason.lock().unwrap_or_else(PoisonError::into_inner).take()
-    }
 }
 
 impl Ending {
@@ -151,7 +129,7 @@ impl Ending {
         };
         let given_way = tokio::select! {
             given_way = given_way => given_way,
-            signal = until_ordered(&self.signals) => return Some(match signal {
+            signal = self.signals.order("another process takes over") => return Some(match signal {
                 Signal::Quit => self.end_at_once().await,
                 Signal::Drain | Signal::Reload => self.drain().await,
             }),
@@ -180,18 +158,6 @@ impl Ending {
 
 async fn until_quit(signals: &Signals) {
     while signals.next().await != Signal::Quit {}
-}
-
-/// Waits until the process is to end.
-pub(super) async fn until_ordered(signals: &Signals) -> Signal {
-    loop {
-        match signals.next().await {
-            Signal::Reload => {
-                tracing::warn!("the configuration is not read again while another process takes over")
-            }
-            signal => return signal,
-        }
-    }
 }
 
 /// The next of those who are ready to take over; never if there can be none.
@@ -226,7 +192,6 @@ impl ShutdownSignalWatch for Ending {
                     Some(ending) => return ending,
                     None => continue,
                 },
-                () = self.failure.told.notified() => return self.end_at_once().await,
             };
             match signal {
                 Signal::Reload => drop(self.reloader.reload().await),

@@ -58,4 +58,14 @@ impl Signals {
             None => std::future::pending().await,
         }
     }
+
+    /// The next signal that ends the process; a reload is declined, `meanwhile` says in words why.
+    pub async fn order(&self, meanwhile: &str) -> Signal {
+        loop {
+            match self.next().await {
+                Signal::Reload => tracing::warn!("the configuration is not read again while {meanwhile}"),
+                order => return order,
+            }
+        }
+    }
 }

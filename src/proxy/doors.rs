@@ -16,13 +16,14 @@ use super::front_desk::FrontDesk;
 pub struct Doors<D: FrontDesk> {
     service: Service<Front<D>>,
     sockets: Vec<(String, TcpListener)>,
+    opened: Option<Box<dyn FnOnce() + Send + Sync>>,
 }
 
 impl<D: FrontDesk> Doors<D> {
-    /// A service without a door.
+    /// A service without a door; `opened` is called once it accepts at all that are added.
     #[must_use]
-    pub fn new(service: Service<Front<D>>) -> Self {
-        Self { service, sockets: Vec::new() }
+    pub fn new(service: Service<Front<D>>, opened: impl FnOnce() + Send + Sync + 'static) -> Self {
+        Self { service, sockets: Vec::new(), opened: Some(Box::new(opened)) }
     }
 
     /// Accepts at a socket of this address; `None`: without TLS.
@@ -49,6 +50,8 @@ impl<D: FrontDesk> PingoraService for Doors<D> {
             // Where Pingora finds a socket under the name of an address, it does not bind one.
             self.sockets.drain(..).for_each(|(name, socket)| known.add(name, socket.into_raw_fd()));
         }
+        // The system keeps whoever comes from here on until the service, which knows no failure any more, takes them.
+        self.opened.take().into_iter().for_each(|opened| opened());
         self.service.start_service(fds, shutdown, listeners_per_fd).await;
     }
 

@@ -22,7 +22,7 @@ use super::operator::Operator;
 use super::peering;
 use super::peering::{Peering, RunningPeers};
 use super::reload::Reloader;
-use super::signals::{Signal, Signals};
+use super::signals::Signals;
 use crate::admin::{Admin, AdminToken, AdminTokenError, Probes};
 use crate::clock::Clock;
 use crate::config::{self, ClusterSettings, Faults, Settings};
@@ -103,10 +103,10 @@ pub struct Node {
     predecessor: Option<Predecessor>,
 }
 
-/// Where a node's sockets come from.
-enum Origin {
+/// Who gives a node its sockets.
+enum SocketsFrom {
     /// The system.
-    Fresh,
+    System,
     /// The process that runs.
     Running(Predecessor),
     /// This process.
@@ -127,7 +127,7 @@ impl Node {
     /// # Errors
     /// See [`StartError`]: one line that says what to do.
     pub fn open(settings: Settings, file: Option<PathBuf>) -> Result<Self, StartError> {
-        Self::open_at(settings, file, Origin::Fresh)
+        Self::open_at(settings, file, SocketsFrom::System)
     }
 
     /// Opens the node in place of the process that runs it.
@@ -138,7 +138,7 @@ impl Node {
         OpenControl::look(&settings.node.data_dir, settings.node.id)?;
         AdminToken::look(&settings.admin.token_file, &settings.node.data_dir)?;
         let predecessor = Predecessor::ask(&settings.node)?;
-        Self::open_at(settings, Some(file), Origin::Running(predecessor))
+        Self::open_at(settings, Some(file), SocketsFrom::Running(predecessor))
     }
 
     /// Opens a node again, at the sockets that it had.
@@ -146,10 +146,10 @@ impl Node {
     /// # Errors
     /// See [`StartError`].
     pub fn open_again(left: Left) -> Result<Self, StartError> {
-        Self::open_at(Settings::clone(&left.settings), left.file, Origin::Left(left.sockets))
+        Self::open_at(Settings::clone(&left.settings), left.file, SocketsFrom::Left(left.sockets))
     }
 
-    fn open_at(settings: Settings, file: Option<PathBuf>, origin: Origin) -> Result<Self, StartError> {
+    fn open_at(settings: Settings, file: Option<PathBuf>, from: SocketsFrom) -> Result<Self, StartError> {
         open_files::allow_many();
         let clock = Clock::start();
         let certificates = settings
@@ -157,10 +157,10 @@ impl Node {
             .iter()
             .map(|listener| listener.tls.as_ref().map(Certificate::load).transpose());
         let certificates = certificates.collect::<Result<Vec<_>, _>>()?;
-        let (inherited, predecessor) = match origin {
-            Origin::Fresh => (Sockets::default(), None),
-            Origin::Running(predecessor) => (predecessor.sockets.clone(), Some(predecessor)),
-            Origin::Left(sockets) => (sockets, None),
+        let (inherited, predecessor) = match from {
+            SocketsFrom::System => (Sockets::default(), None),
+            SocketsFrom::Running(predecessor) => (predecessor.sockets.clone(), Some(predecessor)),
+            SocketsFrom::Left(sockets) => (sockets, None),
         };
         let sockets = Sockets::default();
         let addresses: Vec<_> = settings.listeners.iter().map(|listener| listener.address).collect();
@@ -274,7 +274,7 @@ impl Node {
             tokio::select! {
                 () = learning.hear_leader() => Ok(Prepared::Ready),
                 () = learning.make_do() => Ok(Prepared::Alone),
-                () = ended(signals) => Ok(Prepared::Ended),
+                _ = signals.order("the node starts") => Ok(Prepared::Ended),
             }
         })
     }
@@ -293,10 +293,4 @@ enum Prepared {
     Alone,
     /// A signal has ended the node.
     Ended,
-}
-
-async fn ended(signals: &Signals) {
-    while signals.next().await == Signal::Reload {
-        tracing::warn!("the configuration is not read again while the node starts");
-    }
 }

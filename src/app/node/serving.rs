@@ -2,7 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::{Arc, mpsc};
 use std::thread::{self, available_parallelism};
 
 use async_trait::async_trait;
@@ -12,7 +12,7 @@ use pingora::services::background::{BackgroundService, background_service};
 
 use super::{Node, Prepared};
 use crate::app::bind;
-use crate::app::ending::{Ending, Failure, LONGEST_FLIGHT, Over};
+use crate::app::ending::{Ending, LONGEST_FLIGHT, Over};
 use crate::app::hand_over::{Offer, Predecessor};
 use crate::app::signals::Signals;
 use crate::app::systemd;
@@ -26,7 +26,6 @@ const GRACE_S: u64 = 60;
 impl Node {
     pub(super) fn serve(&mut self, signals: &Signals, prepared: Prepared) -> anyhow::Result<Over> {
         let settings = self.reloader.settings.load_full();
-        let failure = Arc::new(Failure::default());
         let conf = ServerConf {
             threads: available_parallelism().map_or(1, usize::from),
             // Requests are short and alike, and connections many: threads that look after their own lose less.
@@ -37,7 +36,13 @@ impl Node {
         };
         let mut server = Server::new_with_opt_and_conf(None, conf);
         server.bootstrap();
-        let mut visitors = Doors::new(proxy::service(&server.configuration, self.gate.clone()));
+        let opening = Opening {
+            listeners: self.listeners.clone(),
+            lifecycle: Arc::clone(&self.lifecycle),
+            predecessor: self.predecessor.take(),
+        };
+        let service = proxy::service(&server.configuration, self.gate.clone());
+        let mut visitors = Doors::new(service, move || opening.tell());
         let listeners = settings.listeners.iter().zip(&self.reloader.certificates).zip(&self.listeners);
         for ((listener, certificate), address) in listeners {
             let tls = match (&listener.tls, certificate) {
@@ -56,13 +61,6 @@ impl Node {
         if prepared == Prepared::Alone {
             server.add_service(background_service("events", self.learning()));
         }
-        let opening = Opening {
-            listeners: self.listeners.clone(),
-            lifecycle: Arc::clone(&self.lifecycle),
-            failure: Arc::clone(&failure),
-            predecessor: Mutex::new(self.predecessor.take()),
-        };
-        server.add_service(background_service("opening", opening));
         let (over, until_over) = mpsc::channel();
         let ending = Ending {
             over: over.clone(),
@@ -71,7 +69,6 @@ impl Node {
             desk: Arc::clone(&self.desk),
             lifecycle: Arc::clone(&self.lifecycle),
             drained: self.control.drained(),
-            failure: Arc::clone(&failure),
             sockets: self.sockets.clone(),
             offer: self.offer(),
         };
@@ -80,8 +77,7 @@ impl Node {
             let _ = over.send(Over::Ended);
         })?;
         // The server has ended, or there is nothing to wait for.
-        let over = until_over.recv().unwrap_or(Over::Ended);
-        failure.take().map_or(Ok(over), Err)
+        Ok(until_over.recv().unwrap_or(Over::Ended))
     }
 
     /// This node's place for another process, which would read the file anew.
@@ -112,27 +108,19 @@ impl BackgroundService for Tending {
     }
 }
 
-/// Waits until everything listens, and says so.
+/// Who is to know once visitors are served.
 struct Opening {
     listeners: Vec<SocketAddr>,
     lifecycle: Arc<Lifecycle>,
-    failure: Arc<Failure>,
-    predecessor: Mutex<Option<Predecessor>>,
+    predecessor: Option<Predecessor>,
 }
 
-#[async_trait]
-impl BackgroundService for Opening {
-    async fn start(&self, _: ShutdownWatch) {
-        match bind::await_listeners(&self.listeners).await {
-            Ok(()) => {
-                self.lifecycle.serve();
-                let at: Vec<_> = self.listeners.iter().map(ToString::to_string).collect();
-                tracing::info!("the node serves visitors at {}", at.join(", "));
-                systemd::serves();
-                let predecessor = self.predecessor.lock().unwrap_or_else(PoisonError::into_inner).take();
-                predecessor.into_iter().for_each(Predecessor::release);
-            }
-            Err(error) => self.failure.tell(error.into()),
-        }
+impl Opening {
+    fn tell(self) {
+        self.lifecycle.serve();
+        let at: Vec<_> = self.listeners.iter().map(ToString::to_string).collect();
+        tracing::info!("the node serves visitors at {}", at.join(", "));
+        systemd::serves();
+        self.predecessor.into_iter().for_each(Predecessor::release);
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Node;
-use crate::app::ending::{LONGEST_FLIGHT, landed, until_ordered};
+use crate::app::ending::{LONGEST_FLIGHT, landed};
 use crate::app::hand_over::{Sockets, Successor, Verdict};
 use crate::app::signals::{Signal, Signals};
 use crate::config::Settings;
@@ -46,7 +46,7 @@ impl Node {
         let verdict = runtime.block_on(async {
             tokio::select! {
                 verdict = successor.take_place() => Some(verdict),
-                signal = until_ordered(signals) => {
+                signal = signals.order("another process takes over") => {
                     if signal == Signal::Drain {
                         landed(in_flight, LONGEST_FLIGHT).await;
                     }
@@ -76,7 +76,7 @@ impl Node {
         runtime.block_on(async {
             tokio::select! {
                 () = landed(in_flight, farewell) => {}
-                signal = until_ordered(signals) => if signal == Signal::Drain {
+                signal = signals.order("another process takes over") => if signal == Signal::Drain {
                     landed(in_flight, LONGEST_FLIGHT).await;
                 },
             }
