@@ -36,8 +36,20 @@ is_whole() {
     status >state/status
     [ "$(grep -c '^node .*  heard  ' state/status)" = 3 ] && ! grep -q 'does not answer\|not known' state/status
 }
+# A node that has ended, such as one whose port is taken, says why in its last lines.
+ended() {
+    for at in 0 1 2; do
+        if ! kill -0 "${nodes[at]}" 2>/dev/null; then
+            echo "node $((at + 1)) has ended:" >&2
+            tail -n 3 "state/node$((at + 1)).log" >&2
+            return 0
+        fi
+    done
+    return 1
+}
 whole=false
 for _ in $(seq 150); do
+    if ended; then exit 1; fi
     if is_whole; then whole=true; break; fi
     # Refused once the fleet is founded, and while a controller is on its way up.
     if ! grep -q '^controller ' state/status; then "$anteroom" cluster init -c node1.yaml >state/init.log 2>&1 || true; fi
@@ -54,6 +66,7 @@ echo
 echo "  The shop's doors: http://127.0.0.1:8081/ http://127.0.0.1:8082/ http://127.0.0.1:8083/"
 echo "  It holds 5 visitors, one more a second; what the nodes say is in $(pwd)/state/node*.log"
 echo "  Kill a node, and look again:  $anteroom cluster status -c $(pwd)/node2.yaml"
+echo "  or by node1.yaml or node3.yaml: whichever runs answers for all."
 echo
 echo "  Ctrl-C ends the fleet."
 # A node that was killed on purpose is not worth a line either.
