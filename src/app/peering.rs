@@ -9,7 +9,7 @@ use tokio::sync::{mpsc, watch};
 
 use super::node::StartError;
 use crate::config::{ClusterSettings, PeerFiles, ServerAddress};
-use crate::control::{Doors, Membership, OpenControl, RunningControl};
+use crate::control::{Incoming, Membership, OpenControl, RunningControl};
 use crate::desk::Desk;
 use crate::gossip::{Gossip, Pace};
 use crate::model::ids::{NodeId, NodeRun};
@@ -97,9 +97,13 @@ impl Peering {
             pace: Pace::default(),
             refusals: Arc::clone(&refusals),
         };
-        let doors =
-            Doors { control: edges, raft: controllers, operator: operators, refusals: Arc::clone(&refusals) };
-        let running = open.join(desk, membership, doors)?;
+        let incoming = Incoming {
+            control: edges,
+            raft: controllers,
+            operator: operators,
+            refusals: Arc::clone(&refusals),
+        };
+        let running = open.join(desk, membership, incoming)?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let answer = async move {
             match Port::new(listener, &identity, me, reception, refusals) {

@@ -172,6 +172,9 @@ impl fmt::Display for ServerAddress {
     }
 }
 
+/// The longest path of a socket, in bytes: what Linux lets an address hold, less what the one in the making adds.
+const LONGEST_SOCKET_PATH: usize = 100;
+
 impl Settings {
     /// What an operator should know about settings that are not at fault.
     #[must_use]
@@ -188,6 +191,14 @@ impl Settings {
                      behind a firewall"
                 ));
             }
+        }
+        let upgrade_sock = &self.node.upgrade_sock;
+        if upgrade_sock.as_os_str().len() > LONGEST_SOCKET_PATH {
+            warnings.push(format!(
+                "`node.upgrade_sock` {} is longer than {LONGEST_SOCKET_PATH} bytes, so no other process can take over from this \
+                 node: name a shorter path",
+                upgrade_sock.display()
+            ));
         }
         warnings.extend(super::files::exposed(self));
         let unused = |name: &&String| {

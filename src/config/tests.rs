@@ -110,6 +110,17 @@ fn a_secret_that_everybody_can_read_is_warned_of() {
     }
 }
 
+#[test]
+fn a_socket_path_that_no_system_takes_is_warned_of() {
+    for (length, told) in [(100, 0), (101, 1)] {
+        let path = format!("/{}", "s".repeat(length - 1));
+        let text = format!("listeners: [ {{ address: 127.0.0.1:1 }} ]\nnode: {{ upgrade_sock: {path} }}");
+        let warnings = parse(&text, Path::new("/")).unwrap().warnings();
+        let of_it = warnings.iter().filter(|warning| warning.contains("`node.upgrade_sock`"));
+        assert_eq!(of_it.count(), told, "{warnings:?}");
+    }
+}
+
 /// The example's own section, which stands there as a comment.
 fn shipped_cluster() -> String {
     let lines = include_str!("../../conf/anteroom.yaml").lines().skip_while(|line| *line != "# cluster:");

@@ -48,7 +48,7 @@ impl Membership {
 
 /// Who calls this node, by what for.
 #[derive(Debug)]
-pub struct Doors {
+pub struct Incoming {
     /// Edges with reports.
     pub control: mpsc::Receiver<Conversation>,
     /// Controllers with raft's messages.

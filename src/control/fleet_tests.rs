@@ -105,9 +105,13 @@ impl Fleet {
             heartbeat: Duration::from_millis(100),
         };
         let refusals = Arc::new(Refusals::default());
-        let doors =
-            Doors { control: edges, raft: controllers, operator: operators, refusals: Arc::clone(&refusals) };
-        let control = open.join(Arc::clone(&desk), membership, doors).unwrap();
+        let incoming = Incoming {
+            control: edges,
+            raft: controllers,
+            operator: operators,
+            refusals: Arc::clone(&refusals),
+        };
+        let control = open.join(Arc::clone(&desk), membership, incoming).unwrap();
         let port = Port::new(listener, &identity, me, reception, Arc::clone(&refusals)).unwrap();
         let port = tokio::spawn(port.serve());
         self.nodes.insert(id, Running { desk, control, port, at, refusals });

@@ -24,7 +24,7 @@ mod streams;
 #[cfg(test)]
 mod tests;
 
-pub use fleet::{Doors, Membership};
+pub use fleet::{Incoming, Membership};
 pub use port::ControlLog;
 pub use service::{Drained, OpenControl, Part, RunningControl};
 pub use storage::OpenError;

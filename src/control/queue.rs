@@ -51,7 +51,8 @@ impl Queue {
 
     /// One entry of the log: the tick, if it changes anything, then everything that waits, in the order it came.
     ///
-    /// What waits gets the time of the tick, which is the fleet's. The tick goes first: it was planned on the state as it is, which a change before it could pull away.
+    /// What waits gets the time of the tick, which is the fleet's. The tick goes first: it was planned on the state as it is,
+    /// which a change before it could pull away.
     pub(super) fn gather(&mut self, first: Option<Request>, tick: Tick) -> Option<Entry> {
         let (ticks, now) = (!tick.is_empty(), tick.now);
         let mut commands = Vec::new();

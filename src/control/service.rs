@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 use super::acknowledged::Acknowledged;
 use super::beginning::Beginning;
 use super::council::Council;
-use super::fleet::{Controller, Doors, Leadership, Membership, answer_controllers};
+use super::fleet::{Controller, Incoming, Leadership, Membership, answer_controllers};
 use super::follow::{Edge, Search, follow};
 use super::heard::Heard;
 use super::keep;
@@ -82,14 +82,19 @@ impl OpenControl {
     ///
     /// # Errors
     /// When the system gives no thread.
-    pub fn join(self, desk: Arc<Desk>, membership: Membership, doors: Doors) -> io::Result<RunningControl> {
+    pub fn join(
+        self,
+        desk: Arc<Desk>,
+        membership: Membership,
+        incoming: Incoming,
+    ) -> io::Result<RunningControl> {
         let reopen = self.reopen();
         let kept = keep::load(&self.data_dir, self.part.run.node, self.part.ledger);
         if let Some(kept) = &kept {
             desk.recall(kept.clone());
         }
         let keeping = keep::keep_up(Arc::clone(&desk), self.data_dir, kept);
-        on_a_thread(self.part.played(desk, membership, doors, keeping, reopen))
+        on_a_thread(self.part.played(desk, membership, incoming, keeping, reopen))
     }
 
     fn reopen(&self) -> impl Fn() -> Result<Storage, OpenError> + Send + 'static {
@@ -137,22 +142,22 @@ impl Part {
         self,
         desk: Arc<Desk>,
         membership: Membership,
-        doors: Doors,
+        incoming: Incoming,
         backend: impl Fn() -> B + Send + 'static,
     ) -> impl Future<Output = ()> + Send + 'static {
         let reopen = move || Storage::on_backend(backend());
-        self.played(desk, membership, doors, std::future::pending(), reopen).work
+        self.played(desk, membership, incoming, std::future::pending(), reopen).work
     }
 
     fn played(
         self,
         desk: Arc<Desk>,
         membership: Membership,
-        doors: Doors,
+        incoming: Incoming,
         keeping: impl Future<Output = ()> + Send + 'static,
         reopen: impl Fn() -> Result<Storage, OpenError> + Send + 'static,
     ) -> Played {
-        join(self.storage, reopen, self.clock, desk, membership, doors, keeping)
+        join(self.storage, reopen, self.clock, desk, membership, incoming, keeping)
     }
 }
 
@@ -214,7 +219,7 @@ fn join(
     clock: Clock,
     desk: Arc<Desk>,
     membership: Membership,
-    doors: Doors,
+    incoming: Incoming,
     keeping: impl Future<Output = ()> + Send + 'static,
 ) -> Played {
     let raft = Arc::new(ArcSwapOption::empty());
@@ -222,7 +227,7 @@ fn join(
     let beginning = Beginning::default();
     let council = Council::new(Arc::clone(&raft), membership.clone(), leadership.clone(), heard.clone());
     let Parts { queue, stop, state, acknowledged, log } = Parts::new(clock, Some(council.clone()));
-    let Doors { control, raft: controllers, operator, refusals } = doors;
+    let Incoming { control, raft: controllers, operator, refusals } = incoming;
     let local = membership.is_controller().then_some(log as Arc<dyn ControlPort>);
     let relay = Arc::new(Relay::new(local, leadership.clone(), membership.clone()));
     desk.set_control(Arc::clone(&relay) as _);

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anteroom::clock::{Clock, Hands};
-use anteroom::control::{Doors, Membership, Part};
+use anteroom::control::{Incoming, Membership, Part};
 use anteroom::desk::{Desk, Keepsake};
 use anteroom::model::ids::{Generation, NodeId};
 use anteroom::model::time::{BootTime, FleetTime};
@@ -139,11 +139,15 @@ impl Node {
             controllers: self.controllers.clone(),
             heartbeat: Duration::from_millis(100),
         };
-        let doors =
-            Doors { control: edges, raft: controllers, operator: operators, refusals: Arc::clone(&refusals) };
+        let incoming = Incoming {
+            control: edges,
+            raft: controllers,
+            operator: operators,
+            refusals: Arc::clone(&refusals),
+        };
         let usher = Usher::new(me, Reception { control, raft, operator, gossip }, refusals);
         let disk = self.disk.clone();
-        let part = part.play(Arc::clone(&desk), membership, doors, move || disk.open());
+        let part = part.play(Arc::clone(&desk), membership, incoming, move || disk.open());
         runtime.spawn(part);
         runtime.spawn(keep(Arc::clone(&desk), Arc::clone(&self.heard)));
         let handle = runtime.handle().clone();

@@ -9,6 +9,8 @@ use crate::nodes::Nodes;
 use crate::rushed::SHORT;
 use crate::{LARGE, is_long};
 
+const TRIES: u32 = 60;
+
 /// Ends every node in order and starts it again, one after the other, the leader last.
 pub(crate) async fn restart_in_turn(nodes: &mut Nodes) {
     let mut left = nodes.all();
@@ -47,15 +49,27 @@ pub(crate) async fn push(nodes: &mut Nodes) {
         let operator = nodes.operator(1);
         // On a slow machine nobody leads now and then.
         let look = async || operator.ask(Method::GET, "/admin/events/sale", None).await.unwrap_or_default();
-        while look().await["policy"]["capacity"] != to {
+        let reloaded = async || {
             for node in nodes.all() {
                 nodes.signal(node, "HUP").await;
             }
             sleep(Duration::from_secs(1)).await;
-        }
-        while operator.ask(Method::POST, "/admin/keys/rotate", None).await.is_err() {
-            sleep(Duration::from_secs(1)).await;
-        }
+            look().await["policy"]["capacity"] == to
+        };
+        until("the limits are read anew", reloaded).await;
+        let rotated = async || operator.ask(Method::POST, "/admin/keys/rotate", None).await.is_ok();
+        until("the key is rotated", rotated).await;
         sleep(Duration::from_secs(5)).await;
     }
+}
+
+/// Asks once a second until it holds.
+async fn until(what: &str, holds: impl AsyncFn() -> bool) {
+    for _ in 0..TRIES {
+        if holds().await {
+            return;
+        }
+        sleep(Duration::from_secs(1)).await;
+    }
+    panic!("{what}: not in {TRIES} tries");
 }

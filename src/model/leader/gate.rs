@@ -54,7 +54,7 @@ pub(super) struct Facts<'a> {
 
 /// What is decided.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Door {
+pub(super) struct Verdict {
     /// The new gate, if it changes.
     pub(super) gate: Option<Gate>,
     /// Whether the line is over: its bucket closes and everybody in it is called.
@@ -79,7 +79,7 @@ impl Doorman {
         facts: Facts<'_>,
         term: Term,
         edges: impl Iterator<Item = (&'a NodeRun, &'a Edge)>,
-    ) -> Door {
+    ) -> Verdict {
         if facts.gate != Gate::Reopening {
             self.reopening = None;
         }
@@ -87,9 +87,9 @@ impl Doorman {
             Gate::Open => {
                 let line =
                     facts.put_in_line || facts.wants_bucket || facts.uncalled > 0.0 || !facts.has_opened;
-                Door { gate: line.then_some(Gate::Queue), calls_all: false }
+                Verdict { gate: line.then_some(Gate::Queue), calls_all: false }
             }
-            Gate::Queue => Door { gate: facts.may_reopen().then_some(Gate::Reopening), calls_all: false },
+            Gate::Queue => Verdict { gate: facts.may_reopen().then_some(Gate::Reopening), calls_all: false },
             Gate::Reopening => self.reopen(facts, term, edges),
         }
     }
@@ -99,13 +99,13 @@ impl Doorman {
         facts: Facts<'_>,
         term: Term,
         mut edges: impl Iterator<Item = (&'a NodeRun, &'a Edge)>,
-    ) -> Door {
+    ) -> Verdict {
         let since = self.reopening.as_ref().map_or(facts.boot, |reopening| reopening.since);
         let too_late = facts.boot.since(since) > REOPENING_LIMIT;
         if too_late || facts.wants_bucket || !facts.may_reopen() {
-            return Door { gate: Some(Gate::Queue), calls_all: false };
+            return Verdict { gate: Some(Gate::Queue), calls_all: false };
         }
-        let Some(reopening) = &self.reopening else { return Door::default() };
+        let Some(reopening) = &self.reopening else { return Verdict::default() };
         let silent_count = facts.boot.since(reopening.since) > SILENCE;
         let confirmed = edges.all(|(run, edge)| {
             let silent = !edge.is_heard(facts.boot) && silent_count;
@@ -114,7 +114,7 @@ impl Doorman {
             silent || (counted && reopening.is_confirmed(*run, edge, term))
         });
         let opens = confirmed && facts.waiting <= f64::from(facts.free);
-        Door { gate: opens.then_some(Gate::Open), calls_all: opens }
+        Verdict { gate: opens.then_some(Gate::Open), calls_all: opens }
     }
 }
 
