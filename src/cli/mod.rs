@@ -6,6 +6,7 @@ mod check;
 mod cluster;
 mod demo;
 mod healthcheck;
+mod restore;
 mod run;
 
 use std::ffi::OsString;
@@ -55,7 +56,7 @@ enum Command {
     /// Tells who is in the fleet, and changes it: asks the node of a configuration file, on its machine.
     Cluster {
         #[command(subcommand)]
-        what: cluster::Cluster,
+        what: restore::Fleet,
     },
     /// Asks the node on this machine whether it is alive.
     Healthcheck {
@@ -110,7 +111,7 @@ pub fn main(signals: &Signals, arguments: impl IntoIterator<Item = OsString>) ->
         }
         Command::Check { config } => check::check(&config),
         Command::Certs { what } => certs::certs(&what),
-        Command::Cluster { what } => cluster::cluster(&what),
+        Command::Cluster { what } => restore::fleet(&what),
         Command::Healthcheck { config } => healthcheck::healthcheck(config.as_deref()),
         Command::Demo { port, address } => demo::demo(signals, address, port),
     }

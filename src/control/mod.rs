@@ -17,6 +17,7 @@ mod port;
 mod queue;
 mod raft;
 mod relay;
+mod restore;
 mod service;
 mod stop;
 mod storage;
@@ -26,5 +27,6 @@ mod tests;
 
 pub use fleet::{Incoming, Membership};
 pub use port::ControlLog;
+pub use restore::restore;
 pub use service::{Drained, OpenControl, Part, RunningControl};
-pub use storage::OpenError;
+pub use storage::{OpenError, RestoreError};

@@ -1,5 +1,6 @@
 //! The control log as a service: a thread and a runtime of its own, so that no flood of visitors can starve it.
 
+use std::collections::BTreeSet;
 use std::future::Future;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -244,7 +245,11 @@ fn join(
         };
         return Played::new(stop, work);
     }
-    let known = membership.controllers.keys().copied().collect();
+    // A lost controller that comes back after all is in the configuration still, and in a log of before.
+    let known = match storage.is_restored() {
+        true => BTreeSet::new(),
+        false => membership.controllers.keys().copied().collect(),
+    };
     let controller = Controller {
         desk,
         clock,

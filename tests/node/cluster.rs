@@ -228,3 +228,56 @@ fn an_edge_that_starts_while_no_controller_answers_keeps_every_place_and_opens_n
     assert_eq!(waiting.shop(), 200);
     assert!(!place.logged().contains("panicked"), "{}", place.logged());
 }
+
+#[test]
+fn a_fleet_that_lost_most_of_its_controllers_goes_on_from_the_one_that_is_left() {
+    let fleet = Fleet::new();
+    let mut nodes: Vec<_> = (0..3).map(|at| Some(fleet.start(at))).collect();
+    until("the fleet is founded", || cluster(&["init"], &fleet.file(0)).0 == Some(0));
+    let shop = Shop::open();
+    let place = fleet.edge(&shop, "capacity: 1, max_admit_per_sec: 20");
+    let edge = place.start();
+    let mut inside = Visitor::joined(&place);
+    inside.await_pass();
+    assert_eq!(inside.shop(), 200);
+    let mut waiting = Visitor::joined(&place);
+    let reference = waiting.id();
+    let (running, _, complaint) = cluster(&["restore", "--lost", "2", "3"], &fleet.file(0));
+    assert_eq!(running, Some(1));
+    assert!(complaint.contains("in use by another Anteroom"), "{complaint}");
+    nodes.iter_mut().for_each(|node| node.take().unwrap().kill());
+    edge.kill();
+    let empty = fleet.file(1).with_file_name("data");
+    let old = fleet.file(2).with_file_name("data");
+    std::fs::remove_dir_all(&empty).unwrap();
+
+    for (lost, why) in [("2", "2, 3, and 2 named"), ("7", "2, 3, and 7 named")] {
+        let (code, _, complaint) = cluster(&["restore", "--lost", lost], &fleet.file(0));
+        assert_eq!(code, Some(1));
+        assert!(complaint.contains(why), "{complaint}");
+    }
+    let (code, told, complaint) = cluster(&["restore", "--lost", "2", "3"], &fleet.file(0));
+    assert_eq!((code, complaint.as_str()), (Some(0), ""));
+    assert!(told.starts_with("node 1 is the only controller of its fleet"), "{told}");
+    nodes[0] = Some(fleet.start(0));
+    let lines = |at: usize, with: &str| {
+        let told = cluster(&["status"], &fleet.file(at)).1;
+        told.lines().filter(|line| line.contains(with)).count()
+    };
+    until("it leads alone", || lines(0, "controller ") == 1 && lines(0, "  leads  ") == 1);
+    // One that was lost comes back with the disk that it had: it has no say.
+    assert!(old.is_dir());
+    nodes[2] = Some(fleet.start(2));
+    let _edge = place.start();
+    until("who was inside is inside again", || inside.shop() == 200);
+    assert_eq!(waiting.id(), reference);
+    assert_eq!(place.admin("GET", "/admin/events/tour", "")["slots"]["live_passes"], 1);
+    nodes[1] = Some(fleet.start(1));
+    let address = fleet.peers[1].to_string();
+    until("another one is added", || cluster(&["add", "2", &address], &fleet.file(0)).0 == Some(0));
+    until("both vote", || lines(0, "  votes  ") == 2 && lines(1, "  votes  ") == 2);
+    assert_eq!(lines(0, "controller 3"), 0);
+    assert_eq!(inside.request("POST", "/waitingroom/tour/leave").send().status, 204);
+    waiting.await_pass();
+    assert_eq!(waiting.shop(), 200);
+}

@@ -14,8 +14,8 @@ use super::file::{FileError, LOG, LogFile, META, commit, put};
 use super::{LogId, LogTypes, StorageError};
 
 pub(super) const VOTE: &str = "vote";
-const COMMITTED: &str = "committed";
-const PURGED: &str = "purged";
+pub(super) const COMMITTED: &str = "committed";
+pub(super) const PURGED: &str = "purged";
 
 /// The log storage; clones read and write the same file.
 #[derive(Clone, Debug)]

@@ -17,13 +17,13 @@ use super::{LogId, LogTypes, StorageError};
 use crate::model::ids::LogIndex;
 use crate::model::ledger::{Outcome, State};
 
-const SNAPSHOT: &str = "snapshot";
+pub(super) const SNAPSHOT: &str = "snapshot";
 
 /// A snapshot as the file keeps it.
 #[derive(Serialize, Deserialize)]
-struct StoredSnapshot {
-    meta: SnapshotMeta<u64, BasicNode>,
-    state: Vec<u8>,
+pub(super) struct StoredSnapshot {
+    pub(super) meta: SnapshotMeta<u64, BasicNode>,
+    pub(super) state: Vec<u8>,
 }
 
 /// The state, with how far in the log it is.

@@ -7,6 +7,7 @@ mod look;
 mod machine;
 #[cfg(test)]
 mod power_cut;
+mod restore;
 #[cfg(test)]
 mod tests;
 
@@ -21,6 +22,7 @@ use entries::on_disk;
 pub use file::OpenError;
 use file::{LogFile, commit, put};
 pub(super) use machine::{Machine, SharedState};
+pub use restore::RestoreError;
 
 use crate::model::ids::{Generation, NodeId};
 use crate::model::ledger::{Command, Outcome};
