@@ -6,19 +6,25 @@
 //! has neither an entry nor a vote hears nothing of raft until another controller says that its part begins: when the
 //! fleet is founded, and nothing was promised yet, or when it is added, and no vote of it counts until it has caught up.
 //! Being told is kept in the file of the log, so that a founding survives a restart, and is lost only with the rest.
+//!
+//! Whoever tells says too who is barred: the lost controllers of a fleet that was restored from one. Those that come
+//! back with their old disks must find nobody to make a majority with, and an empty log knows nothing better than theirs.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use arc_swap::ArcSwapOption;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use openraft::Raft;
 
 use super::storage::{LogTypes, OpenError, Storage};
+use crate::model::ids::NodeId;
 
 /// Whether this controller was told that its part begins; clones share it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Beginning {
     told: Arc<AtomicBool>,
+    barred: Arc<ArcSwap<BTreeSet<NodeId>>>,
     log: Arc<ArcSwapOption<Storage>>,
 }
 
@@ -26,6 +32,7 @@ impl Beginning {
     /// The log is open from now on.
     pub(super) fn open(&self, storage: &Storage) -> Result<(), OpenError> {
         self.told.store(storage.is_told()?, Ordering::Relaxed);
+        self.barred.store(Arc::new(storage.barred()?));
         self.log.store(Some(Arc::new(storage.clone())));
         Ok(())
     }
@@ -40,14 +47,25 @@ impl Beginning {
         has_begun(raft).await || self.told.load(Ordering::Relaxed)
     }
 
-    /// Another controller says that the part of this one begins; false if it began long ago, `None` if it cannot be
-    /// noted.
-    pub(super) async fn tell(&self, raft: &Raft<LogTypes>) -> Option<bool> {
+    /// Who is barred as far as this controller's log goes: whoever its membership names is not.
+    pub(super) fn barred(&self, raft: &Raft<LogTypes>) -> BTreeSet<NodeId> {
+        let barred = self.barred.load();
+        let metrics = raft.metrics();
+        let seen = metrics.borrow();
+        let membership = seen.membership_config.membership();
+        let is_member = |node: &NodeId| membership.get_node(&u64::from(node.0.get())).is_some();
+        barred.iter().copied().filter(|node| !is_member(node)).collect()
+    }
+
+    /// Another controller says that the part of this one begins, and who is barred; false if it began long ago, `None` if
+    /// it cannot be noted.
+    pub(super) async fn tell(&self, raft: &Raft<LogTypes>, barred: BTreeSet<NodeId>) -> Option<bool> {
         if has_begun(raft).await {
             return Some(false);
         }
         let storage = self.log.load_full()?;
-        storage.note_told().await.then(|| {
+        storage.note_told(barred.clone()).await.then(|| {
+            self.barred.store(Arc::new(barred));
             self.told.store(true, Ordering::Relaxed);
             true
         })

@@ -11,6 +11,7 @@ use tokio::sync::{Mutex, MutexGuard};
 use tokio::time::Instant;
 
 use super::acknowledged::Acknowledged;
+use super::beginning::Beginning;
 use super::change::Change;
 use super::fleet::{Leadership, Membership};
 use super::heard::Heard;
@@ -42,6 +43,7 @@ pub(super) struct Council {
     membership: Membership,
     leadership: Leadership,
     heard: Heard,
+    beginning: Beginning,
     /// Held while a change is made: there is one at a time.
     at_work: Arc<Mutex<()>>,
 }
@@ -58,8 +60,9 @@ impl Council {
         membership: Membership,
         leadership: Leadership,
         heard: Heard,
+        beginning: Beginning,
     ) -> Self {
-        Self { raft, membership, leadership, heard, at_work: Arc::default() }
+        Self { raft, membership, leadership, heard, beginning, at_work: Arc::default() }
     }
 
     pub(super) fn raft(&self) -> Result<Arc<Raft<LogTypes>>, ControlError> {
@@ -96,7 +99,7 @@ impl Council {
             }
         }
         for address in &others {
-            if !tell_of_beginning(dialer, address).await.map_err(absent)? && !begun {
+            if !tell_of_beginning(dialer, address, BTreeSet::new()).await.map_err(absent)? && !begun {
                 return Err(already(address.node));
             }
         }
@@ -134,7 +137,8 @@ impl Council {
             )));
         }
         let at = Address { node, at: address.clone() };
-        match tell_of_beginning(&self.membership.dialer, &at).await {
+        let barred = self.beginning.barred(&raft);
+        match tell_of_beginning(&self.membership.dialer, &at, barred).await {
             Ok(true) => {}
             Ok(false) => {
                 return Err(ControlError::Conflict(format!(

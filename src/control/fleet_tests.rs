@@ -204,6 +204,7 @@ impl Fleet {
 
 mod founding;
 mod members;
+mod restored;
 
 async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
     for _ in 0..1_500 {

@@ -1,5 +1,6 @@
 //! What controllers say to each other: raft's messages over the port between nodes.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use openraft::error::{InstallSnapshotError, NetworkError, RPCError, RaftError, RemoteError, Unreachable};
@@ -18,6 +19,7 @@ use super::beginning::{Beginning, has_begun};
 use super::heard::Heard;
 use super::raft::node_of;
 use super::storage::LogTypes;
+use crate::model::ids::NodeId;
 use crate::peer::{Address, Conversation, DialError, Dialer, PeerError, Purpose, Refusal};
 
 /// Who cannot be reached is called again after this long.
@@ -37,8 +39,8 @@ pub(super) enum Question {
     Snapshot(InstallSnapshotRequest<LogTypes>),
     /// Whether the other has a log already.
     Founded,
-    /// That the fleet is being founded, or the other added: its part begins.
-    Begin,
+    /// That the fleet is being founded, or the other added: its part begins. These are barred from it.
+    Begin(BTreeSet<NodeId>),
 }
 
 type Appended = Result<AppendEntriesResponse<u64>, RaftError<u64>>;
@@ -50,6 +52,8 @@ type Installed = Result<InstallSnapshotResponse<u64>, RaftError<u64, InstallSnap
 pub(super) enum Unanswered {
     #[error(transparent)]
     Broken(#[from] PeerError),
+    #[error("it was lost before the fleet was restored, and was not added since")]
+    Barred,
     #[error("this controller has no log that could answer")]
     EmptyLog,
     #[error("the control log cannot be written, so this controller cannot take part")]
@@ -62,9 +66,13 @@ pub(super) async fn answer(
     raft: Raft<LogTypes>,
     beginning: Beginning,
 ) -> Result<(), Unanswered> {
+    let node = conversation.peer().node;
     loop {
         let question: Question = conversation.hear().await?;
-        let of_raft = !matches!(question, Question::Founded | Question::Begin);
+        if !matches!(question, Question::Founded) && beginning.barred(&raft).contains(&node) {
+            return Err(Unanswered::Barred);
+        }
+        let of_raft = !matches!(question, Question::Founded | Question::Begin(_));
         if of_raft && !beginning.admits(&raft).await {
             return Err(Unanswered::EmptyLog);
         }
@@ -84,8 +92,8 @@ pub(super) async fn answer(
             Question::Founded => {
                 conversation.say(&has_begun(&raft).await).await?;
             }
-            Question::Begin => {
-                let told = beginning.tell(&raft).await.ok_or(Unanswered::NotNoted)?;
+            Question::Begin(barred) => {
+                let told = beginning.tell(&raft, barred).await.ok_or(Unanswered::NotNoted)?;
                 conversation.say(&told).await?;
             }
         }
@@ -118,12 +126,16 @@ pub(super) async fn is_founded(dialer: &Dialer, at: &Address) -> Result<bool, No
     ask_once(dialer, at, &Question::Founded).await
 }
 
-/// Tells the controller at this address that its part begins; false if it has a log.
+/// Tells the controller at this address that its part begins, and who is barred; false if it has a log.
 ///
 /// # Errors
 /// Why it cannot be told.
-pub(super) async fn tell_of_beginning(dialer: &Dialer, at: &Address) -> Result<bool, NotAsked> {
-    ask_once(dialer, at, &Question::Begin).await
+pub(super) async fn tell_of_beginning(
+    dialer: &Dialer,
+    at: &Address,
+    barred: BTreeSet<NodeId>,
+) -> Result<bool, NotAsked> {
+    ask_once(dialer, at, &Question::Begin(barred)).await
 }
 
 async fn ask_once(dialer: &Dialer, at: &Address, question: &Question) -> Result<bool, NotAsked> {

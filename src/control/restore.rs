@@ -14,6 +14,9 @@ use crate::model::ids::{LogIndex, NodeId};
 pub fn restore(data_dir: &Path, node: NodeId, lost: &BTreeSet<NodeId>) -> Result<LogIndex, RestoreError> {
     let runtime = tokio::runtime::Builder::new_current_thread().build();
     let runtime = runtime.map_err(|error| RestoreError::Failed(error.to_string()))?;
+    if !Storage::is_in(data_dir) {
+        return Err(RestoreError::Empty);
+    }
     let storage = Storage::open(data_dir)?;
     runtime.block_on(storage.restore(node, lost))
 }

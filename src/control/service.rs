@@ -1,6 +1,5 @@
 //! The control log as a service: a thread and a runtime of its own, so that no flood of visitors can starve it.
 
-use std::collections::BTreeSet;
 use std::future::Future;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -226,7 +225,8 @@ fn join(
     let raft = Arc::new(ArcSwapOption::empty());
     let (leadership, heard) = (Leadership::default(), Heard::new(membership.heartbeat));
     let beginning = Beginning::default();
-    let council = Council::new(Arc::clone(&raft), membership.clone(), leadership.clone(), heard.clone());
+    let (seat, standing) = (membership.clone(), leadership.clone());
+    let council = Council::new(Arc::clone(&raft), seat, standing, heard.clone(), beginning.clone());
     let Parts { queue, stop, state, acknowledged, log } = Parts::new(clock, Some(council.clone()));
     let Incoming { control, raft: controllers, operator, refusals } = incoming;
     let local = membership.is_controller().then_some(log as Arc<dyn ControlPort>);
@@ -245,11 +245,7 @@ fn join(
         };
         return Played::new(stop, work);
     }
-    // A lost controller that comes back after all is in the configuration still, and in a log of before.
-    let known = match storage.is_restored() {
-        true => BTreeSet::new(),
-        false => membership.controllers.keys().copied().collect(),
-    };
+    let known = membership.controllers.keys().copied().collect();
     let controller = Controller {
         desk,
         clock,

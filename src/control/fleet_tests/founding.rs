@@ -1,5 +1,7 @@
 //! A founding that is interrupted.
 
+use std::collections::BTreeSet;
+
 use openraft::BasicNode;
 
 use super::super::peers::tell_of_beginning;
@@ -12,7 +14,7 @@ impl Fleet {
         let dialer = Dialer::new(self.identity(1), me);
         for id in [2, 3] {
             let at = Address { node: node(id), at: self.controllers[&node(id)].clone() };
-            assert!(tell_of_beginning(&dialer, &at).await.unwrap());
+            assert!(tell_of_beginning(&dialer, &at, BTreeSet::new()).await.unwrap());
         }
     }
 

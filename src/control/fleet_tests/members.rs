@@ -112,7 +112,7 @@ impl Fleet {
         tokio::spawn(port.serve());
         tokio::spawn(async move {
             while let Some(mut caller) = controllers.recv().await {
-                if matches!(caller.hear().await, Ok(Question::Begin)) {
+                if matches!(caller.hear().await, Ok(Question::Begin(_))) {
                     caller.say(&true).await.unwrap();
                 }
             }
@@ -120,7 +120,7 @@ impl Fleet {
         at
     }
 
-    async fn voters(&self, at: u16) -> Vec<u64> {
+    pub(super) async fn voters(&self, at: u16) -> Vec<u64> {
         let Ok(seen) = self.deed(at, FleetDeed::Look).await else { return Vec::new() };
         let all = seen["controllers"].as_array().unwrap().iter();
         all.filter(|one| one["votes"] == true).map(|one| one["node"].as_u64().unwrap()).collect()

@@ -9,8 +9,11 @@ mod machine;
 mod power_cut;
 mod restore;
 #[cfg(test)]
+mod restore_tests;
+#[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
 use std::io::Cursor;
 use std::path::Path;
 use std::sync::Arc;
@@ -20,8 +23,9 @@ use openraft::BasicNode;
 pub(super) use entries::Entries;
 use entries::on_disk;
 pub use file::OpenError;
-use file::{LogFile, commit, put};
+use file::{FILE_NAME, LogFile, commit, put};
 pub(super) use machine::{Machine, SharedState};
+use restore::BARRED;
 pub use restore::RestoreError;
 
 use crate::model::ids::{Generation, NodeId};
@@ -60,6 +64,11 @@ impl Storage {
         Ok(Self { file: Arc::new(LogFile::open(data_dir)?) })
     }
 
+    /// Whether there is a control log in a data directory; makes nothing.
+    pub(super) fn is_in(data_dir: &Path) -> bool {
+        data_dir.join(FILE_NAME).exists()
+    }
+
     /// What opening the log of a node in a data directory would refuse; makes, writes and locks nothing.
     ///
     /// # Errors
@@ -93,11 +102,12 @@ impl Storage {
         Ok(told.unwrap_or_default())
     }
 
-    /// Notes that; whether it is on disk now.
-    pub(super) async fn note_told(&self) -> bool {
-        let note = |file: &LogFile| {
+    /// Notes that, and whom it bars; whether it is on disk now.
+    pub(super) async fn note_told(&self, barred: BTreeSet<NodeId>) -> bool {
+        let note = move |file: &LogFile| {
             let txn = file.begin()?;
             put(&txn, TOLD, &true)?;
+            put(&txn, BARRED, &barred)?;
             commit(txn)
         };
         on_disk(&self.file, note).await.is_ok()

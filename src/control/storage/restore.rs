@@ -13,13 +13,18 @@ use super::file::{FileError, LOG, META, OpenError, commit, put};
 use super::machine::{SNAPSHOT, StoredSnapshot};
 use super::{LogId, Storage, StorageError};
 use crate::model::ids::{LogIndex, NodeId};
+use crate::model::ledger::State;
 
-/// Set in a log that was made a voter's own: whom its membership does not name has no say in it.
-const RESTORED: &str = "restored";
+/// Under which key the file keeps the voters that were lost before this log was made what it is.
+pub(super) const BARRED: &str = "barred";
 
 /// How many numbers are left out: the lost voters may have agreed on entries that never came here, and what visitors hold
 /// by those must not be taken for something of after them.
 const GAP: u64 = 1 << 20;
+
+/// How many terms are left out: the lost voters may have elected each other for as long as nobody here heard of it, and
+/// one that comes back does so ever again.
+const TERMS: u64 = 1 << 32;
 
 /// Why a log is left as it is.
 #[derive(Debug, thiserror::Error)]
@@ -62,9 +67,13 @@ impl From<FileError> for RestoreError {
 }
 
 impl Storage {
-    /// Whether this log was made its owner's alone.
-    pub(in crate::control) fn is_restored(&self) -> bool {
-        self.file.read(RESTORED).ok().flatten().unwrap_or(false)
+    /// Who has no say in this log unless its membership names it: it may have the disk of a fleet that is gone.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub(in crate::control) fn barred(&self) -> Result<BTreeSet<NodeId>, OpenError> {
+        let barred = self.file.read(BARRED).map_err(|error| self.file.damaged(&error))?;
+        Ok(barred.unwrap_or_default())
     }
 
     /// Makes `node` the only voter of everything in its log; `lost` are all others. Gives the number of the last entry
@@ -79,6 +88,9 @@ impl Storage {
         let next = machine.applied_state().await?.0.map_or(0, |applied| applied.index + 1);
         // Entries that are not known to be agreed on count: if they were, somebody may go by them.
         let rest = entries.try_get_log_entries(next..).await?;
+        if rest.first().is_some_and(|first| first.log_id.index != next) {
+            return Err(FileError::Hole { index: next }.into());
+        }
         machine.apply(rest).await?;
         let (last, known) = machine.applied_state().await?;
         let last = last.ok_or(RestoreError::Empty)?;
@@ -92,18 +104,23 @@ impl Storage {
             return Err(RestoreError::Others { voters: listed(&others), named: listed(&named) });
         }
         let vote = entries.read_vote().await?.unwrap_or_default();
-        let term = vote.leader_id.term.max(last.leader_id.term) + 1;
+        let term = vote.leader_id.term.max(last.leader_id.term) + TERMS;
         let begun = LogId::new(CommittedLeaderId::new(term, owner), last.index + GAP);
         let address = known.membership().get_node(&owner).map(|node| node.addr.clone()).unwrap_or_default();
         let nodes = BTreeMap::from([(owner, BasicNode::new(address))]);
         let alone = Membership::new(vec![BTreeSet::from([owner])], nodes);
+        let mut barred = self.barred()?;
+        barred.extend(lost);
+        barred.remove(&node);
+        let mut state = state.read(State::clone);
+        state.skip_blocks(GAP);
         let snapshot = StoredSnapshot {
             meta: SnapshotMeta {
                 last_log_id: Some(begun),
                 last_membership: StoredMembership::new(Some(begun), alone),
                 snapshot_id: begun.to_string(),
             },
-            state: state.read(encode).map_err(FileError::from)?,
+            state: encode(&state).map_err(FileError::from)?,
         };
         on_disk(&self.file, move |file| {
             let txn = file.begin()?;
@@ -112,7 +129,7 @@ impl Storage {
             put(&txn, VOTE, &Vote::new(term, owner))?;
             txn.open_table(META)?.insert(PURGED, encode(&begun)?.as_slice())?;
             put(&txn, COMMITTED, &begun)?;
-            put(&txn, RESTORED, &true)?;
+            put(&txn, BARRED, &barred)?;
             commit(txn)
         })
         .await?;

@@ -289,6 +289,11 @@ impl Pool {
         self.release(now, LogIndex(0));
     }
 
+    /// Leaves so many block numbers out.
+    pub(super) fn skip_blocks(&mut self, numbers: u64) {
+        self.next_block = self.next_block.saturating_add(numbers);
+    }
+
     pub(super) fn forget_before(&mut self, now: FleetTime) {
         self.live.forget_before(now);
     }

@@ -25,6 +25,10 @@ impl Remains {
         Self { pool: event.pool, line: event.line.epoch, until }
     }
 
+    pub(super) fn skip_blocks(&mut self, numbers: u64) {
+        self.pool.skip_blocks(numbers);
+    }
+
     /// What an event of the same id begins with.
     pub(super) fn into_next(self) -> (Pool, LineEpoch) {
         (self.pool, LineEpoch(self.line.0.wrapping_add(1)))

@@ -80,6 +80,13 @@ impl State {
         outcome
     }
 
+    /// Leaves so many numbers out before the next block of every pool: blocks that entries unknown here reserved may have
+    /// them, and a pass from one of those must find no other block in its place.
+    pub fn skip_blocks(&mut self, numbers: u64) {
+        self.events.values_mut().for_each(|event| event.pool.skip_blocks(numbers));
+        self.remains.values_mut().for_each(|remains| remains.skip_blocks(numbers));
+    }
+
     /// What a change would come to if it were the next entry, and the fields of its event then; nothing is changed.
     ///
     /// # Errors

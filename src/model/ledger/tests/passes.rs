@@ -366,3 +366,18 @@ fn who_leaves_a_short_session_gives_the_slot_back_once_every_edge_has_heard() {
     ledger.acknowledged_tick(ledger.state.index, |_| {});
     assert_eq!(ledger.occupied(), 0);
 }
+
+#[test]
+fn a_pass_of_a_block_that_is_not_in_the_log_finds_no_block_in_its_place() {
+    let mut ledger = Ledger::small();
+    let known = ledger.block(2);
+    let unknown = BlockId(known.0 + 1);
+    ledger.state.skip_blocks(1);
+    ledger.change(ChangeKind::Delete).unwrap();
+    ledger.state.skip_blocks(1);
+    let policy = serde_json::json!({ "capacity": 10, "max_admit_per_sec": 40 });
+    ledger.change(ChangeKind::Put(fields(policy))).unwrap();
+    ledger.wait(1000);
+    assert_eq!(ledger.block(2), BlockId(unknown.0 + 2));
+    assert_eq!(ledger.mint(unknown, 1, id(1)).live, []);
+}
