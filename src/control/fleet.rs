@@ -276,7 +276,7 @@ pub(super) async fn answer_controllers(
             let Err(error) = answer(caller, Raft::clone(&raft), beginning).await else { return };
             let refusal = match &error {
                 Unanswered::EmptyLog => Some(Refusal::EmptyLog),
-                Unanswered::Barred => Some(Refusal::NotController),
+                Unanswered::Lost => Some(Refusal::Lost),
                 Unanswered::Broken(error) => error.refusal(),
                 Unanswered::NotNoted => None,
             };

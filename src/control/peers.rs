@@ -53,7 +53,7 @@ pub(super) enum Unanswered {
     #[error(transparent)]
     Broken(#[from] PeerError),
     #[error("it was lost before the fleet was restored, and was not added since")]
-    Barred,
+    Lost,
     #[error("this controller has no log that could answer")]
     EmptyLog,
     #[error("the control log cannot be written, so this controller cannot take part")]
@@ -70,7 +70,7 @@ pub(super) async fn answer(
     loop {
         let question: Question = conversation.hear().await?;
         if !matches!(question, Question::Founded) && beginning.barred(&raft).contains(&node) {
-            return Err(Unanswered::Barred);
+            return Err(Unanswered::Lost);
         }
         let of_raft = !matches!(question, Question::Founded | Question::Begin(_));
         if of_raft && !beginning.admits(&raft).await {

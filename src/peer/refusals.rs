@@ -32,11 +32,13 @@ pub enum Refusal {
     NotController,
     /// Messages of the control log to a controller that has none, and was not told that one begins.
     EmptyLog,
+    /// A controller that was lost before the fleet was restored, and was not added since.
+    Lost,
 }
 
 impl Refusal {
     /// All of them.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Certificate,
         Self::Garbage,
         Self::Version,
@@ -49,6 +51,7 @@ impl Refusal {
         Self::TooLong,
         Self::NotController,
         Self::EmptyLog,
+        Self::Lost,
     ];
 
     /// The word for it in metrics.
@@ -67,6 +70,7 @@ impl Refusal {
             Self::TooLong => "too_long",
             Self::NotController => "not_controller",
             Self::EmptyLog => "empty_log",
+            Self::Lost => "lost",
         }
     }
 }
@@ -97,6 +101,10 @@ impl fmt::Display for Refusal {
             Self::EmptyLog => {
                 "it takes this node for a controller that has votes and entries to remember, but the control log here \
                  is empty; if the disk was lost, `anteroom cluster remove` and then `add` this node"
+            }
+            Self::Lost => {
+                "it was named as lost when this fleet was restored, and has the disk of before: end it at once, since with \
+                 others like it it lets in visitors beside this fleet, and add it with an empty `node.data_dir`"
             }
         })
     }

@@ -18,9 +18,10 @@ use crate::model::ledger::State;
 /// Under which key the file keeps the voters that were lost before this log was made what it is.
 pub(super) const BARRED: &str = "barred";
 
-/// How many numbers are left out: the lost voters may have agreed on entries that never came here, and what visitors hold
-/// by those must not be taken for something of after them.
-const GAP: u64 = 1 << 20;
+/// How many numbers are left out, of entries and of blocks: the lost voters may have agreed on entries that never came
+/// here, and what visitors hold by those must not be taken for something of after them. It is what a busy fleet writes in
+/// half a year.
+const GAP: u64 = 1 << 32;
 
 /// How many terms are left out: the lost voters may have elected each other for as long as nobody here heard of it, and
 /// one that comes back does so ever again.
@@ -114,6 +115,7 @@ impl Storage {
         barred.remove(&node);
         let mut state = state.read(State::clone);
         state.skip_blocks(GAP);
+        state.index = LogIndex(begun.index);
         let snapshot = StoredSnapshot {
             meta: SnapshotMeta {
                 last_log_id: Some(begun),

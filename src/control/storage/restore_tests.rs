@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::num::NonZeroU16;
 
 use openraft::storage::{RaftLogStorage, RaftLogStorageExt, RaftStateMachine};
@@ -5,7 +6,7 @@ use openraft::{CommittedLeaderId, Entry, EntryPayload, Membership, RaftLogReader
 use tempfile::TempDir;
 
 use super::*;
-use crate::model::ids::{Generation, KeyId, LedgerEpoch, NodeRun};
+use crate::model::ids::{Generation, KeyId, LedgerEpoch, LogIndex, NodeRun};
 use crate::model::ledger::KeyRecord;
 use crate::model::time::FleetTime;
 
@@ -98,6 +99,8 @@ async fn everything_in_a_restored_log_counts_and_nothing_of_before_comes_after_i
     let vote = entries.read_vote().await.unwrap().unwrap();
     assert!(vote > Vote::new_committed(1000, 3) && !vote.committed);
     assert!(state.read(|state| state.epoch == Some(LedgerEpoch(9)) && state.runs.len() == 1));
+    // What a leader tells edges of begins here: nobody who knows more of before is sent the difference to it.
+    assert_eq!(state.read(|state| state.index), LogIndex(last.index));
     assert_eq!(storage.barred().unwrap(), nodes(&[2, 3]));
     let again = storage.restore(node(1), &nodes(&[2, 3])).await;
     assert!(matches!(again, Err(RestoreError::Others { .. })), "{again:?}");
