@@ -270,10 +270,9 @@ pub(super) async fn answer_controllers(
             refusals.note(Refusal::NotController, &format_args!("node {node}"));
             continue;
         }
-        heard.note(node);
-        let (beginning, refusals) = (beginning.clone(), Arc::clone(&refusals));
+        let (known_here, refusals) = ((beginning.clone(), heard.clone()), Arc::clone(&refusals));
         tokio::spawn(async move {
-            let Err(error) = answer(caller, Raft::clone(&raft), beginning).await else { return };
+            let Err(error) = answer(caller, Raft::clone(&raft), known_here).await else { return };
             let refusal = match &error {
                 Unanswered::EmptyLog => Some(Refusal::EmptyLog),
                 Unanswered::Lost => Some(Refusal::Lost),

@@ -64,11 +64,12 @@ pub(super) enum Unanswered {
 pub(super) async fn answer(
     mut conversation: Conversation,
     raft: Raft<LogTypes>,
-    beginning: Beginning,
+    (beginning, heard): (Beginning, Heard),
 ) -> Result<(), Unanswered> {
     let node = conversation.peer().node;
     loop {
         let question: Question = conversation.hear().await?;
+        heard.note(node);
         if !matches!(question, Question::Founded) && beginning.barred(&raft).contains(&node) {
             return Err(Unanswered::Lost);
         }

@@ -260,3 +260,21 @@ async fn a_leader_can_be_removed_and_another_one_leads() {
     fleet.put(4, 20).await;
     fleet.all_fresh().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_follower_tells_that_the_leader_answers_for_as_long_as_it_asks() {
+    let fleet = Fleet::new(2, 0).await;
+    fleet.found().await;
+    let leader = fleet.leader(1).await.unwrap();
+    let follower = 3 - leader;
+    // Longer than a controller may be silent; its connection is as old.
+    let led_on = async || {
+        let told = fleet.deed(leader, FleetDeed::Look).await.unwrap();
+        told["leader"]["leads_for_ms"].as_u64().is_some_and(|led| led > 2_500)
+    };
+    until("it has led for a while", led_on).await;
+    let told = fleet.nodes[&follower].control.council.as_ref().unwrap().describe();
+    let row = told["controllers"].as_array().unwrap().iter().find(|row| row["node"] == leader).unwrap();
+    assert_eq!(row["answers"], true, "{told}");
+    assert!(row["silent_ms"].as_u64().unwrap() < 1_500, "{told}");
+}
