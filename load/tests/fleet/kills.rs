@@ -145,7 +145,7 @@ impl Arrivals {
 #[tokio::test(flavor = "multi_thread")]
 async fn every_leader_that_is_killed_has_a_successor() {
     let kills = if is_long() { 300 } else { 30 };
-    let Some(net) = Net::new(99, EDGE) else {
+    let Some(net) = Net::new(EDGE) else {
         println!("SKIPPED: no network namespaces here, so NO LEADER WAS KILLED");
         return;
     };

@@ -2,6 +2,8 @@
 
 use std::io;
 use std::net::Ipv4Addr;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixListener};
 use std::process::Command;
 
 /// Where nodes talk to each other.
@@ -31,12 +33,17 @@ pub(crate) struct Net {
     name: String,
     number: u8,
     nodes: u8,
+    /// Whoever has it has the number, until it ends.
+    _claim: UnixListener,
 }
 
 impl Net {
-    /// A network of so many nodes, numbered from 1; `None`: there are no namespaces to be had here.
-    pub(crate) fn new(number: u8, nodes: u8) -> Option<Self> {
-        let net = Self { name: format!("wr{}n{number}", std::process::id() % 10_000), number, nodes };
+    /// A network of so many nodes, numbered from 1, that no other test on this machine has; `None`: there are no namespaces to
+    /// be had here.
+    pub(crate) fn new(nodes: u8) -> Option<Self> {
+        let (number, claim) = (1..=u8::MAX).find_map(|number| Some((number, claim(number).ok()?)))?;
+        let name = format!("wr{}n{number}", std::process::id() % 10_000);
+        let net = Self { name, number, nodes, _claim: claim };
         let space = net.space(0);
         let probe = || {
             run(&format!("ip netns add {space}"))?;
@@ -136,6 +143,10 @@ impl Drop for Net {
         }
         let _ = run(&format!("ip link del {}", self.name));
     }
+}
+
+fn claim(number: u8) -> io::Result<UnixListener> {
+    UnixListener::bind_addr(&SocketAddr::from_abstract_name(format!("anteroom-net-{number}"))?)
 }
 
 fn run(command: &str) -> io::Result<()> {

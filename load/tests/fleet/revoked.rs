@@ -82,11 +82,17 @@ impl Insider {
     }
 }
 
-fn site(nodes: &Nodes, edge: u8) -> Arc<Site> {
+pub(crate) fn site(nodes: &Nodes, edge: u8) -> Arc<Site> {
     Arc::new(Site::new(&nodes.target(edge), Some("shop.test"), None).unwrap())
 }
 
-fn asking(site: &Site, method: Method, path: &str, pass: Option<&str>) -> Request<Full<Bytes>> {
+/// A request of somebody who shows a token in a header.
+pub(crate) fn asking(
+    site: &Site,
+    method: Method,
+    path: &str,
+    shown: Option<(&'static str, &str)>,
+) -> Request<Full<Bytes>> {
     let mut request = Request::builder()
         .method(method)
         .uri(path)
@@ -94,19 +100,19 @@ fn asking(site: &Site, method: Method, path: &str, pass: Option<&str>) -> Reques
         .header(ACCEPT, "application/json")
         .header(CONTENT_TYPE, "application/json")
         .header("x-forwarded-for", "10.200.0.1");
-    if let Some(pass) = pass {
-        request = request.header("anteroom-pass", pass);
+    if let Some((name, token)) = shown {
+        request = request.header(name, token);
     }
     request.body(Full::new(Bytes::from_static(b"{}"))).unwrap()
 }
 
-async fn opens(site: &Arc<Site>, pass: &str) -> bool {
-    let request = asking(site, Method::GET, "/buy/again", Some(pass));
+pub(crate) async fn opens(site: &Arc<Site>, pass: &str) -> bool {
+    let request = asking(site, Method::GET, "/buy/again", Some(("anteroom-pass", pass)));
     let answer = Connection::new(Arc::clone(site)).exchange(request).await;
     answer.is_ok_and(|answer| answer.status == StatusCode::OK)
 }
 
-async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+pub(crate) async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
     let begun = Instant::now();
     while !holds().await {
         assert!(begun.elapsed() < PATIENCE, "not in time: {what}");
