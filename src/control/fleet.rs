@@ -190,7 +190,7 @@ impl Controller {
     }
 
     async fn lead(&mut self, log: &Log) -> Ended {
-        tracing::info!(term = log.term().0, "this controller leads");
+        tracing::info!(term = log.term().election(), "this controller leads");
         let post = Post {
             log,
             desk: &self.desk,

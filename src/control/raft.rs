@@ -95,7 +95,7 @@ impl Log {
         let stored = entries.read_vote().await.map_err(|error| storage.failure(error.to_string()))?;
         if let Some(after) = stored.and_then(outdated) {
             // A voter may always move to a newer term; it then has to elect itself anew.
-            let newer = Vote::new((after.0 >> NODE_BITS) + 1, id);
+            let newer = Vote::new(after.election() + 1, id);
             entries.save_vote(&newer).await.map_err(|error| storage.failure(error.to_string()))?;
         }
         let beat = crate::model::time::as_millis(heartbeat);
@@ -206,11 +206,8 @@ impl Log {
     }
 }
 
-/// How many bits of a term tell the node.
-const NODE_BITS: u32 = 16;
-
 fn term_of(vote: &Vote<u64>) -> Term {
-    Term((vote.leader_id.term << NODE_BITS) | vote.leader_id.node_id)
+    Term::of(vote.leader_id.term, vote.leader_id.node_id)
 }
 
 fn standing(seen: &RaftMetrics<u64, BasicNode>, patience: Duration) -> Standing {

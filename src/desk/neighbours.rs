@@ -142,7 +142,7 @@ fn describe(neighbour: &Neighbour) -> Value {
         "alive": *life == Life::Alive,
         "stage": tidings.as_ref().map(|tidings| stage_word(tidings.stage)),
         "version": tidings.as_ref().map(|tidings| tidings.version.as_str()),
-        "leads_term": tidings.as_ref().and_then(|tidings| tidings.leads),
+        "leads_term": tidings.as_ref().and_then(|tidings| tidings.leads).map(Term::election),
         "events": tidings.as_ref().map(events),
     })
 }

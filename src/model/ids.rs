@@ -233,6 +233,23 @@ pub struct LogIndex(pub u64);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Term(pub u64);
 
+impl Term {
+    /// How many of its bits tell the node.
+    const NODE_BITS: u32 = 16;
+
+    /// The term of a node, below 2^16, that won an election, below 2^48: no two nodes ever have the same one.
+    #[must_use]
+    pub fn of(election: u64, node: u64) -> Self {
+        Self((election << Self::NODE_BITS) | node)
+    }
+
+    /// The number of the election: what people are told.
+    #[must_use]
+    pub fn election(self) -> u64 {
+        self.0 >> Self::NODE_BITS
+    }
+}
+
 /// Where capacity belongs. There is one pool per event so far, the default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct PoolId(pub u16);
