@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -290,4 +291,24 @@ fn a_process_that_ends_before_it_serves_gives_the_place_back() {
     assert_eq!(inside.request("POST", "/waitingroom/tour/leave").send().status, 204);
     waiting.await_pass();
     assert_eq!(waiting.shop(), 200);
+}
+
+#[test]
+fn of_two_that_would_take_over_at_once_the_second_is_told_of_the_first() {
+    let shop = Shop::open();
+    let place = Place::new(&shop, "capacity: 1, max_admit_per_sec: 20");
+    let mut old = place.start();
+    let directory = place.file().with_file_name("data").canonicalize().unwrap();
+    let mut first = UnixStream::connect(directory.join("upgrade.sock")).unwrap();
+    writeln!(first, "anteroom-upgrade 1 1 {}", directory.display()).unwrap();
+    let mut answer = [0; 7];
+    first.read_exact(&mut answer).unwrap();
+    assert_eq!(&answer, b"sockets");
+    assert_eq!(place.spawn_with(&["--upgrade"]).end().code(), Some(1));
+    assert!(place.logged().contains("another process is taking its place already"), "{}", place.logged());
+    // The first one goes, and with it what stood in the way.
+    drop(first);
+    until("it is noticed", || place.logged().contains("who asked for the place of this process went away"));
+    let _new = upgrade(&place);
+    assert!(old.end().success());
 }

@@ -30,11 +30,28 @@ pub enum TakeOverError {
         source: io::Error,
     },
     /// The process that runs has a reason.
-    #[error("the node that runs does not give way: {0}; it goes on as before")]
+    #[error("the node that runs does not give way: {0}")]
     Refused(String),
+    /// It has ended, or has given its place to somebody else.
+    #[error(
+        "the node that runs ended before it gave way to this process: if another `anteroom run --upgrade` took its place, that \
+         one serves and there is nothing to do, else start this one without --upgrade"
+    )]
+    Ended,
     /// It does not do as it should.
     #[error("the node that runs was not understood or did not give way in time ({0}); look at what it says")]
-    Lost(#[from] io::Error),
+    Lost(io::Error),
+}
+
+impl From<io::Error> for TakeOverError {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => {
+                Self::Ended
+            }
+            _ => Self::Lost(error),
+        }
+    }
 }
 
 /// The process that runs, about to give way.

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use super::predecessor::hello;
 use super::sockets::Sockets;
@@ -36,6 +36,8 @@ struct Terms {
     hello: String,
     sockets: Sockets,
     desk: Arc<Desk>,
+    /// There is one place.
+    place: Arc<Semaphore>,
 }
 
 impl Offer {
@@ -45,7 +47,8 @@ impl Offer {
     /// When the socket cannot be made there.
     pub(in crate::app) fn make(node: &NodeSettings, sockets: Sockets, desk: Arc<Desk>) -> io::Result<Self> {
         let listener = listen(&node.upgrade_sock)?;
-        Ok(Self { listener, terms: Arc::new(Terms { hello: hello(node)?, sockets, desk }) })
+        let place = Arc::new(Semaphore::new(1));
+        Ok(Self { listener, terms: Arc::new(Terms { hello: hello(node)?, sockets, desk, place }) })
     }
 
     /// Tells of everybody who is ready to take over, until the answer is dropped. Must be called within a runtime.
@@ -64,17 +67,18 @@ impl Offer {
                     tokio::time::sleep(PATIENCE).await;
                     continue;
                 };
-                // One at a time: whoever comes second finds out what became of the first.
-                let terms = Arc::clone(&terms);
-                let greet = move || terms.greet(stream.into_std()?);
-                let greeted = tokio::task::spawn_blocking(greet).await;
-                match greeted.unwrap_or_else(|error| Err(io::Error::other(error))) {
-                    Ok(Some(successor)) => drop(ready.send(successor).await),
-                    Ok(None) => {}
-                    Err(error) => {
-                        tracing::warn!("who asked for the place of this process went away: {error}")
+                let (terms, ready) = (Arc::clone(&terms), ready.clone());
+                tokio::spawn(async move {
+                    let greet = move || terms.greet(stream.into_std()?);
+                    let greeted = tokio::task::spawn_blocking(greet).await;
+                    match greeted.unwrap_or_else(|error| Err(io::Error::other(error))) {
+                        Ok(Some(successor)) => drop(ready.send(successor).await),
+                        Ok(None) => {}
+                        Err(error) => {
+                            tracing::warn!("who asked for the place of this process went away: {error}")
+                        }
                     }
-                }
+                });
             }
         });
         Ok(Candidates { answering: answering.abort_handle(), candidates })
@@ -111,10 +115,13 @@ impl Terms {
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;
         let said = wire::hear(&stream)?;
+        let place = Arc::clone(&self.place).try_acquire_owned();
         let refusal = if said != self.hello {
             Some("it is another node, has another data directory, or another version of this exchange")
         } else if self.desk.contact() != Contact::Fresh {
             Some("it hears no leader at this moment, so nobody would be served in between")
+        } else if place.is_err() {
+            Some("another process is taking its place already: wait until that one serves or has ended")
         } else {
             None
         };
@@ -123,9 +130,10 @@ impl Terms {
             wire::say(&stream, &format!("{NO} {why}"))?;
             return Ok(None);
         }
+        let place = place.map_err(io::Error::other)?;
         wire::send(&stream, &self.sockets)?;
         match wire::hear(&stream)? {
-            line if line == READY => Ok(Some(Successor { stream })),
+            line if line == READY => Ok(Some(Successor { stream, _place: Some(place) })),
             _ => Ok(None),
         }
     }
@@ -135,6 +143,8 @@ impl Terms {
 #[derive(Debug)]
 pub(in crate::app) struct Successor {
     stream: StdStream,
+    /// Nobody else is let as far while this one is here.
+    _place: Option<OwnedSemaphorePermit>,
 }
 
 /// What became of it.
@@ -229,7 +239,7 @@ mod tests {
     #[tokio::test]
     async fn a_successor_serves_once_it_says_so_and_is_gone_once_it_ends() {
         let (old, new) = StdStream::pair().unwrap();
-        let successor = Successor { stream: old };
+        let successor = Successor { stream: old, _place: None };
         let other = std::thread::spawn(move || {
             assert_eq!(wire::hear(&new).unwrap(), YOURS);
             wire::say(&new, SERVING).unwrap();
