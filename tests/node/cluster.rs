@@ -282,3 +282,30 @@ fn a_fleet_that_lost_most_of_its_controllers_goes_on_from_the_one_that_is_left()
     waiting.await_pass();
     assert_eq!(waiting.shop(), 200);
 }
+
+#[test]
+fn a_node_that_was_expelled_while_it_was_away_comes_back_and_serves() {
+    let fleet = Fleet::new();
+    let _nodes: Vec<_> = (0..3).map(|at| fleet.start(at)).collect();
+    until("the fleet is founded", || cluster(&["init"], &fleet.file(0)).0 == Some(0));
+    let shop = Shop::open();
+    let place = fleet.edge(&shop, "capacity: 2, max_admit_per_sec: 20");
+    let edge = place.start();
+    let mut inside = Visitor::joined(&place);
+    inside.await_pass();
+    assert_eq!(inside.shop(), 200);
+    edge.signal("STOP");
+    until("it is expelled", || cluster(&["expel", "4"], &fleet.file(0)).0 == Some(0));
+    let told = cluster(&["status"], &fleet.file(0)).1;
+    assert!(!told.contains("\nnode 4 "), "{told}");
+    edge.signal("CONT");
+    until("it is a node of the fleet again", || {
+        let told = cluster(&["status"], &fleet.file(0)).1;
+        told.lines().any(|line| line.starts_with("node 4 ") && line.contains("  heard  "))
+    });
+    until("it serves", || Request::get(place.metrics, "/readyz").send().status == 200);
+    assert_eq!(inside.shop(), 200);
+    let mut next = Visitor::joined(&place);
+    next.await_pass();
+    assert_eq!(next.shop(), 200);
+}
