@@ -17,13 +17,25 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use arc_swap::{ArcSwap, ArcSwapOption};
 use openraft::Raft;
 
-use super::storage::{LogTypes, OpenError, Storage};
-use crate::model::ids::NodeId;
+use serde::{Deserialize, Serialize};
+
+use super::storage::{LogTypes, OpenError, SharedState, Storage};
+use crate::model::ids::{LedgerEpoch, NodeId};
+
+/// What a controller is told whose part begins.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(super) struct Invitation {
+    /// Who has no say in the log.
+    barred: BTreeSet<NodeId>,
+    /// The ledger to whose controllers it is added; `None`: the fleet is being founded.
+    ledger: Option<LedgerEpoch>,
+}
 
 /// Whether this controller was told that its part begins; clones share it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Beginning {
     told: Arc<AtomicBool>,
+    state: Arc<ArcSwap<SharedState>>,
     barred: Arc<ArcSwap<BTreeSet<NodeId>>>,
     log: Arc<ArcSwapOption<Storage>>,
 }
@@ -35,6 +47,11 @@ impl Beginning {
         self.barred.store(Arc::new(storage.barred()?));
         self.log.store(Some(Arc::new(storage.clone())));
         Ok(())
+    }
+
+    /// What the log comes to.
+    pub(super) fn know(&self, state: &SharedState) {
+        self.state.store(Arc::new(state.clone()));
     }
 
     /// The log is to be closed: nothing here holds its file any longer.
@@ -57,18 +74,37 @@ impl Beginning {
         barred.iter().copied().filter(|node| !is_member(node)).collect()
     }
 
-    /// Another controller says that the part of this one begins, and who is barred; false if it began long ago, `None` if
-    /// it cannot be noted.
-    pub(super) async fn tell(&self, raft: &Raft<LogTypes>, barred: BTreeSet<NodeId>) -> Option<bool> {
-        if has_begun(raft).await {
+    /// What this controller tells one that is to be added.
+    pub(super) fn invitation(&self, raft: &Raft<LogTypes>) -> Invitation {
+        Invitation { barred: self.barred(raft), ledger: self.ledger() }
+    }
+
+    fn ledger(&self) -> Option<LedgerEpoch> {
+        self.state.load().read(|state| state.epoch)
+    }
+
+    /// Another controller says that the part of this one begins; false if it began long ago, `None` if it cannot be noted.
+    pub(super) async fn tell(&self, raft: &Raft<LogTypes>, invitation: Invitation) -> Option<bool> {
+        if has_begun(raft).await && !self.was_being_added(raft, invitation.ledger) {
             return Some(false);
         }
+        let Invitation { barred, .. } = invitation;
         let storage = self.log.load_full()?;
         storage.note_told(barred.clone()).await.then(|| {
             self.barred.store(Arc::new(barred));
             self.told.store(true, Ordering::Relaxed);
             true
         })
+    }
+
+    /// Whether what is in the log came by being added to the controllers of this ledger before, and no vote of this node
+    /// has ever counted: then nothing stands against going on with it.
+    fn was_being_added(&self, raft: &Raft<LogTypes>, to: Option<LedgerEpoch>) -> bool {
+        let metrics = raft.metrics();
+        let seen = metrics.borrow();
+        let votes = seen.membership_config.membership().voter_ids().any(|voter| voter == seen.id);
+        let same = to.is_some() && self.ledger().is_none_or(|ledger| Some(ledger) == to);
+        self.told.load(Ordering::Relaxed) && !votes && same
     }
 }
 

@@ -23,6 +23,13 @@ pub(super) struct Change {
     newcomers: BTreeSet<u64>,
 }
 
+/// Whether somebody is at work on a change: who was asked for it. Otherwise the leader looks after it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Work {
+    Done,
+    Left,
+}
+
 impl Change {
     /// The change that this controller knows of.
     pub(super) fn of(raft: &Raft<LogTypes>) -> Option<Self> {
@@ -53,8 +60,14 @@ impl Change {
     }
 
     /// As JSON for the operator.
-    pub(super) fn describe(&self, answers: impl Fn(NodeId) -> bool) -> Value {
-        json!({ "from": self.from, "to": self.to, "waits_for": self.waits_for(answers) })
+    pub(super) fn describe(&self, work: Work, answers: impl Fn(NodeId) -> bool) -> Value {
+        json!({
+            "from": self.from,
+            "to": self.to,
+            "newcomers": self.newcomers,
+            "at_work": work == Work::Done,
+            "waits_for": self.waits_for(answers),
+        })
     }
 
     /// Brings it to an end that is the same whoever does it. Says in the log what came of it.

@@ -11,8 +11,8 @@ use tokio::sync::{Mutex, MutexGuard};
 use tokio::time::Instant;
 
 use super::acknowledged::Acknowledged;
-use super::beginning::Beginning;
-use super::change::Change;
+use super::beginning::{Beginning, Invitation};
+use super::change::{Change, Work};
 use super::fleet::{Leadership, Membership};
 use super::heard::Heard;
 use super::peers::{NotAsked, is_founded, tell_of_beginning};
@@ -46,6 +46,8 @@ pub(super) struct Council {
     beginning: Beginning,
     /// Held while a change is made: there is one at a time.
     at_work: Arc<Mutex<()>>,
+    /// Held as well while whoever asked for it waits.
+    asked_for: Arc<Mutex<()>>,
 }
 
 impl std::fmt::Debug for Council {
@@ -62,7 +64,15 @@ impl Council {
         heard: Heard,
         beginning: Beginning,
     ) -> Self {
-        Self { raft, membership, leadership, heard, beginning, at_work: Arc::default() }
+        Self {
+            raft,
+            membership,
+            leadership,
+            heard,
+            beginning,
+            at_work: Arc::default(),
+            asked_for: Arc::default(),
+        }
     }
 
     pub(super) fn raft(&self) -> Result<Arc<Raft<LogTypes>>, ControlError> {
@@ -99,7 +109,7 @@ impl Council {
             }
         }
         for address in &others {
-            if !tell_of_beginning(dialer, address, BTreeSet::new()).await.map_err(absent)? && !begun {
+            if !tell_of_beginning(dialer, address, Invitation::default()).await.map_err(absent)? && !begun {
                 return Err(already(address.node));
             }
         }
@@ -112,17 +122,18 @@ impl Council {
     }
 
     /// Begins to change who the controllers are; refused while another change is under way.
-    fn begin(&self, raft: &Raft<LogTypes>) -> Result<MutexGuard<'_, ()>, ControlError> {
+    fn begin(&self, raft: &Raft<LogTypes>) -> Result<[MutexGuard<'_, ()>; 2], ControlError> {
         let under_way = |what: &dyn std::fmt::Display| {
             ControlError::Conflict(format!(
-                "another change of controllers is under way{what}: it goes on by itself, and `anteroom cluster status` tells \
-                 what it waits for; nothing was changed"
+                "another change of controllers is under way{what}: it comes to its end by itself, and `anteroom cluster status` \
+                 tells what it waits for; nothing was changed"
             ))
         };
         let at_work = self.at_work.try_lock().map_err(|_| under_way(&""))?;
+        let asked_for = self.asked_for.try_lock().map_err(|_| under_way(&""))?;
         match Change::of(raft) {
             Some(change) => Err(under_way(&format_args!(" ({change})"))),
-            None => Ok(at_work),
+            None => Ok([at_work, asked_for]),
         }
     }
 
@@ -137,12 +148,12 @@ impl Council {
             )));
         }
         let at = Address { node, at: address.clone() };
-        let barred = self.beginning.barred(&raft);
-        match tell_of_beginning(&self.membership.dialer, &at, barred).await {
+        match tell_of_beginning(&self.membership.dialer, &at, self.beginning.invitation(&raft)).await {
             Ok(true) => {}
             Ok(false) => {
                 return Err(ControlError::Conflict(format!(
-                    "node {node} has a control log already: give it an empty `node.data_dir`"
+                    "node {node} has a control log in which it voted, or of another fleet: give it an empty `node.data_dir`; nothing \
+                     was changed"
                 )));
             }
             Err(error) => return Err(ControlError::Conflict(not_added(&at, &error))),
@@ -152,7 +163,7 @@ impl Council {
             in_time(raft.change_membership(ChangeMembers::RemoveNodes(BTreeSet::from([id])), false)).await?;
             return Err(ControlError::Conflict(format!(
                 "node {node} does not catch up with the control log: let it and the controllers reach each other at their \
-                 `cluster.listen`, give it an empty `node.data_dir` and try again; nothing was changed"
+                 `cluster.listen` and try again; nothing was changed"
             )));
         }
         in_time(raft.change_membership(ChangeMembers::AddVoterIds(BTreeSet::from([id])), false)).await
@@ -248,25 +259,53 @@ impl Council {
         Ok(runs)
     }
 
-    /// Who the controllers are, who leads them, and the change that is under way, as JSON.
+    /// Who the controllers are, who leads them, and the change that is under way, as JSON: as this one sees it.
     pub(super) fn describe(&self) -> Value {
-        let Some(raft) = self.raft.load_full() else {
-            return json!({ "controllers": [], "leader": null, "change": null });
-        };
         let me = self.membership.dialer.me().node;
-        let leader = self.leadership.leads_for().map(|leads_for| {
-            let term = raft.metrics().borrow().current_term;
-            json!({ "node": me, "term": term, "leads_for_ms": as_millis(leads_for) })
-        });
+        let Some(raft) = self.raft.load_full() else {
+            return json!({ "seen_by": me, "controllers": [], "leader": null, "change": null, "warnings": [] });
+        };
         let answers = |node| node == me || self.heard.answers(node);
+        let leader = self.leader(&raft, answers);
+        let work = if self.asked_for.try_lock().is_err() { Work::Done } else { Work::Left };
+        let change = Change::of(&raft);
+        let warnings = match change {
+            None => warnings(voters(&raft).len()),
+            Some(_) => Vec::new(),
+        };
         json!({
-            "controllers": self.controllers(&raft, answers),
-            "leader": leader,
-            "change": Change::of(&raft).map(|change| change.describe(answers)),
+            "seen_by": me,
+            "controllers": self.controllers(&raft, leader.map(|(node, _)| node), answers),
+            "leader": leader.map(|(node, leads_for)| json!({
+                "node": node,
+                "term": raft.metrics().borrow().vote.leader_id.term,
+                "leads_for_ms": leads_for.map(as_millis),
+            })),
+            "change": change.map(|change| change.describe(work, answers)),
+            "warnings": warnings,
         })
     }
 
-    fn controllers(&self, raft: &Raft<LogTypes>, answers: impl Fn(NodeId) -> bool) -> Vec<Value> {
+    /// Who leads, and for how long where that is this controller. Of another one raft remembers that it led.
+    fn leader(
+        &self,
+        raft: &Raft<LogTypes>,
+        answers: impl Fn(NodeId) -> bool,
+    ) -> Option<(NodeId, Option<Duration>)> {
+        let me = self.membership.dialer.me().node;
+        let other = || {
+            let other = raft.metrics().borrow().current_leader.and_then(node_of)?;
+            (other != me && answers(other)).then_some((other, None))
+        };
+        self.leadership.leads_for().map(|leads_for| (me, Some(leads_for))).or_else(other)
+    }
+
+    fn controllers(
+        &self,
+        raft: &Raft<LogTypes>,
+        leader: Option<NodeId>,
+        answers: impl Fn(NodeId) -> bool,
+    ) -> Vec<Value> {
         let metrics = raft.metrics();
         let seen = metrics.borrow();
         let membership = seen.membership_config.membership();
@@ -282,11 +321,35 @@ impl Council {
                 "answers": node_of(*id).is_some_and(&answers),
                 "silent_ms": silence.map(as_millis),
                 "votes": membership.voter_ids().any(|voter| voter == *id),
-                "leads": seen.current_leader == Some(*id),
+                "leads": leader.is_some() && node_of(*id) == leader,
                 "log_index": replicated(id),
             })
         };
         membership.nodes().map(describe).collect()
+    }
+
+    /// What to say once a controller has been removed, beyond what is always told.
+    pub(super) fn lonely(&self) -> Option<&'static str> {
+        let raft = self.raft.load_full()?;
+        (voters(&raft).len() == 1).then_some(
+            "the only controller has no stand-in: while it is away nobody new is let in; add two for a fleet that bears the loss \
+             of one",
+        )
+    }
+}
+
+/// What speaks against so many controllers: an even number bears no more than one less does.
+fn warnings(controllers: usize) -> Vec<String> {
+    match controllers {
+        2 => vec![
+            "two controllers bear no loss: while either is away nobody new is let in; add a third".to_owned(),
+        ],
+        even if even > 0 && even % 2 == 0 => vec![format!(
+            "{even} controllers bear the loss of {}, as {} do: add one, or remove one",
+            even / 2 - 1,
+            even - 1
+        )],
+        _ => Vec::new(),
     }
 }
 

@@ -19,9 +19,23 @@ pub(super) fn fleet(state: &State, council: &Council, acknowledged: &Acknowledge
     if let Some(told) = told.as_object_mut() {
         told.insert("alone".to_owned(), json!(false));
         told.insert("index".to_owned(), json!(state.index));
-        told.insert("nodes".to_owned(), nodes(state, acknowledged, wall).into());
+        let mut nodes = nodes(state, acknowledged, wall);
+        nodes
+            .iter_mut()
+            .filter(|row| row.get("node") == told.get("seen_by"))
+            .for_each(|own| hear_own(own, state));
+        told.insert("nodes".to_owned(), nodes.into());
     }
     told
+}
+
+/// Who tells of itself needs nobody to hear that it is there.
+fn hear_own(row: &mut Value, state: &State) {
+    let Some(row) = row.as_object_mut() else { return };
+    if row.get("acknowledged_index").is_some_and(Value::is_null) {
+        row.insert("last_index".to_owned(), json!(state.index));
+        row.insert("silent_ms".to_owned(), json!(0));
+    }
 }
 
 fn nodes(state: &State, acknowledged: &Acknowledged, wall: FleetTime) -> Vec<Value> {

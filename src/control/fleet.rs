@@ -156,6 +156,7 @@ impl Controller {
         self.beginning.open(&storage)?;
         let log = Log::open(storage, dialer.me().node, None, network, *heartbeat).await?;
         self.state.store(Arc::new(log.state().clone()));
+        self.beginning.know(log.state());
         self.raft.store(Some(Arc::new(log.raft().clone())));
         Ok(log)
     }

@@ -1,6 +1,5 @@
 //! What controllers say to each other: raft's messages over the port between nodes.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use openraft::error::{InstallSnapshotError, NetworkError, RPCError, RaftError, RemoteError, Unreachable};
@@ -15,11 +14,10 @@ use serde::{Deserialize, Serialize};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 
-use super::beginning::{Beginning, has_begun};
+use super::beginning::{Beginning, Invitation, has_begun};
 use super::heard::Heard;
 use super::raft::node_of;
 use super::storage::LogTypes;
-use crate::model::ids::NodeId;
 use crate::peer::{Address, Conversation, DialError, Dialer, PeerError, Purpose, Refusal};
 
 /// Who cannot be reached is called again after this long.
@@ -39,8 +37,8 @@ pub(super) enum Question {
     Snapshot(InstallSnapshotRequest<LogTypes>),
     /// Whether the other has a log already.
     Founded,
-    /// That the fleet is being founded, or the other added: its part begins. These are barred from it.
-    Begin(BTreeSet<NodeId>),
+    /// That the fleet is being founded, or the other added: its part begins.
+    Begin(Invitation),
 }
 
 type Appended = Result<AppendEntriesResponse<u64>, RaftError<u64>>;
@@ -93,8 +91,8 @@ pub(super) async fn answer(
             Question::Founded => {
                 conversation.say(&has_begun(&raft).await).await?;
             }
-            Question::Begin(barred) => {
-                let told = beginning.tell(&raft, barred).await.ok_or(Unanswered::NotNoted)?;
+            Question::Begin(invitation) => {
+                let told = beginning.tell(&raft, invitation).await.ok_or(Unanswered::NotNoted)?;
                 conversation.say(&told).await?;
             }
         }
@@ -127,16 +125,16 @@ pub(super) async fn is_founded(dialer: &Dialer, at: &Address) -> Result<bool, No
     ask_once(dialer, at, &Question::Founded).await
 }
 
-/// Tells the controller at this address that its part begins, and who is barred; false if it has a log.
+/// Tells the controller at this address that its part begins; false if it has a log with which it cannot.
 ///
 /// # Errors
 /// Why it cannot be told.
 pub(super) async fn tell_of_beginning(
     dialer: &Dialer,
     at: &Address,
-    barred: BTreeSet<NodeId>,
+    invitation: Invitation,
 ) -> Result<bool, NotAsked> {
-    ask_once(dialer, at, &Question::Begin(barred)).await
+    ask_once(dialer, at, &Question::Begin(invitation)).await
 }
 
 async fn ask_once(dialer: &Dialer, at: &Address, question: &Question) -> Result<bool, NotAsked> {

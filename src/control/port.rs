@@ -156,6 +156,7 @@ impl ControlPort for ControlLog {
                 )),
             };
         };
+        let removes = matches!(deed, FleetDeed::RemoveController { .. });
         match deed {
             FleetDeed::Look => {}
             FleetDeed::Found => council.found().await?,
@@ -167,7 +168,12 @@ impl ControlPort for ControlLog {
                 self.put(Command::Tick(tick)).await?;
             }
         }
-        Ok(self.read(|state| describe::fleet(state, council, &self.acknowledged, self.clock.wall())))
+        let mut told =
+            self.read(|state| describe::fleet(state, council, &self.acknowledged, self.clock.wall()));
+        if let (true, Some(warnings)) = (removes, told.get_mut("warnings").and_then(Value::as_array_mut)) {
+            warnings.extend(council.lonely().map(Value::from));
+        }
+        Ok(told)
     }
 
     /// Of a fleet only the relay knows.

@@ -19,6 +19,9 @@ use crate::peer::{Address, Conversation, Dialer, PeerError, Purpose, Refusals};
 /// How long a leader is looked for.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// The same of a controller that has something to tell itself.
+const LOOK_PATIENCE: Duration = Duration::from_millis(1500);
+
 /// How long a leader may take to answer: longer than its log may.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(7);
 
@@ -82,8 +85,12 @@ impl Relay {
     }
 
     async fn ask(&self, asked: Asked) -> Result<Answered, ControlError> {
+        self.ask_within(PATIENCE, asked).await
+    }
+
+    async fn ask_within(&self, patience: Duration, asked: Asked) -> Result<Answered, ControlError> {
         let me = self.dialer.me().node;
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + patience;
         let mut hint = self.leadership.other();
         loop {
             if let Some(own) = self.own() {
@@ -271,11 +278,13 @@ impl ControlPort for Relay {
             (None, FleetDeed::Found) => Err(ControlError::Conflict(
                 "this node is no controller: ask one of them to found the fleet".to_owned(),
             )),
-            (Some(local), FleetDeed::Look) => match self.ask(Asked::Fleet(FleetDeed::Look)).await {
-                // Without a leader, and before there ever was one, what this controller knows is all there is.
-                Err(ControlError::Unavailable(_)) => local.fleet(FleetDeed::Look).await,
-                answered => value(answered?),
-            },
+            (Some(local), FleetDeed::Look) => {
+                match self.ask_within(LOOK_PATIENCE, Asked::Fleet(FleetDeed::Look)).await {
+                    // Without a leader, and before there ever was one, what this controller knows is all there is.
+                    Err(ControlError::Unavailable(_)) => local.fleet(FleetDeed::Look).await,
+                    answered => value(answered?),
+                }
+            }
             (_, deed) => value(self.ask(Asked::Fleet(deed)).await?),
         }
     }

@@ -6,9 +6,29 @@ use serde_json::Value;
 pub(super) fn told(fleet: &Value) -> String {
     let mut lines = vec![format!("{}; log index {}", who(fleet), known(fleet, "index"))];
     lines.extend(fleet.get("change").filter(|change| change.is_object()).map(change));
-    lines.extend(aligned(rows(fleet, "controllers").map(controller).collect()));
-    lines.extend(aligned(rows(fleet, "nodes").map(node).collect()));
+    lines.extend(rows(fleet, "warnings").filter_map(Value::as_str).map(|told| format!("warning: {told}")));
+    let view = View::of(fleet);
+    lines.extend(aligned(rows(fleet, "controllers").map(|row| controller(row, &view)).collect()));
+    lines.extend(aligned(rows(fleet, "nodes").map(|row| node(row, &view)).collect()));
     lines.join("\n")
+}
+
+/// Whose view is told.
+enum View<'a> {
+    /// That of who leads, or is alone: it hears everybody.
+    All,
+    /// That of a controller that does not lead: it hears the leader and who wants to be, and no reports.
+    Own(&'a Value),
+}
+
+impl<'a> View<'a> {
+    fn of(fleet: &'a Value) -> Self {
+        let leader = fleet.get("leader").and_then(|leader| leader.get("node"));
+        match fleet.get("seen_by") {
+            Some(me) if leader != Some(me) => Self::Own(me),
+            _ => Self::All,
+        }
+    }
 }
 
 fn rows<'a>(fleet: &'a Value, key: &str) -> impl Iterator<Item = &'a Value> {
@@ -28,33 +48,44 @@ fn who(fleet: &Value) -> String {
     }
     match fleet.get("leader").filter(|leader| leader.is_object()) {
         Some(leader) => {
-            let time = time(leader, "leads_for_ms").unwrap_or_else(|| "a moment".to_owned());
+            let time = time(leader, "leads_for_ms").map(|time| format!(" for {time},")).unwrap_or_default();
             format!(
-                "a fleet; controller {} leads, for {time}, in term {}",
+                "a fleet; controller {} leads,{time} in term {}",
                 known(leader, "node"),
                 known(leader, "term")
             )
         }
-        None => "a fleet that nobody leads, as this controller knows it".to_owned(),
+        None => format!("a fleet that nobody leads, as controller {} knows it", known(fleet, "seen_by")),
     }
 }
 
 fn change(change: &Value) -> String {
     let list = |key| rows(change, key).map(Value::to_string).collect::<Vec<_>>().join(", ");
-    let waits = match list("waits_for") {
-        silent if silent.is_empty() => "and goes on by itself".to_owned(),
+    let waits = |otherwise: &str| match list("waits_for") {
+        silent if silent.is_empty() => otherwise.to_owned(),
         silent => format!("and waits for {silent} to answer"),
     };
-    format!("a change of controllers is under way, from {} to {}, {waits}", list("from"), list("to"))
+    match list("newcomers") {
+        nobody if nobody.is_empty() => {
+            let (from, to, waits) = (list("from"), list("to"), waits("and goes on by itself"));
+            format!("a change of controllers is under way, from {from} to {to}, {waits}")
+        }
+        new if is(change, "at_work", true) => {
+            format!("controller {new} is being added, {}", waits("and catches up with the log"))
+        }
+        new => format!(
+            "the addition of controller {new} was given up: it is taken back by itself, then add it again"
+        ),
+    }
 }
 
-fn controller(row: &Value) -> [String; 5] {
-    let doing = if is(row, "leads", true) {
-        "leads".to_owned()
-    } else if is(row, "answers", false) {
-        silent("does not answer", row)
-    } else {
-        "follows".to_owned()
+fn controller(row: &Value, view: &View<'_>) -> [String; 5] {
+    let doing = match view {
+        _ if is(row, "leads", true) => "leads".to_owned(),
+        View::Own(me) if row.get("node") == Some(*me) => "was asked".to_owned(),
+        View::Own(_) => heard_last("heard", row),
+        View::All if is(row, "answers", false) => silent("does not answer", row),
+        View::All => "follows".to_owned(),
     };
     let votes = if is(row, "votes", true) { "votes" } else { "catches up" };
     [
@@ -66,14 +97,29 @@ fn controller(row: &Value) -> [String; 5] {
     ]
 }
 
-fn node(row: &Value) -> [String; 4] {
+fn node(row: &Value, view: &View<'_>) -> [String; 4] {
     let heard = row.get("acknowledged_index").is_some_and(|index| !index.is_null());
+    let index = known(row, if heard { "acknowledged_index" } else { "last_index" });
+    let standing = match view {
+        View::Own(me) if row.get("node") == Some(*me) => "was asked".to_owned(),
+        View::Own(_) => heard_last("reported", row),
+        View::All if heard => "heard".to_owned(),
+        View::All => silent("not heard", row),
+    };
     [
         format!("node {}", known(row, "node")),
         format!("run {}", known(row, "generation")),
-        if heard { "heard".to_owned() } else { silent("not heard", row) },
-        format!("log index {}", known(row, if heard { "acknowledged_index" } else { "last_index" })),
+        standing,
+        format!("log index {index}"),
     ]
+}
+
+/// Who does not lead hears others now and then, which says nothing of how they are.
+fn heard_last(how: &str, row: &Value) -> String {
+    match time(row, "silent_ms") {
+        Some(time) => format!("{how} {time} ago"),
+        None => format!("not {how} yet"),
+    }
 }
 
 fn silent(how: &str, row: &Value) -> String {
@@ -166,14 +212,71 @@ mod tests {
 
     #[test]
     fn a_change_of_controllers_is_told_with_what_it_waits_for() {
-        let fleet = |waits_for: &[u64]| {
-            let change = json!({ "from": [1, 2, 3], "to": [1, 2], "waits_for": waits_for });
+        let line = |change: Value| {
             let told = told(&json!({ "controllers": [{ "node": 1 }], "change": change, "index": 5 }));
             told.lines().nth(1).map(str::to_owned)
+        };
+        let fleet = |waits_for: &[u64]| {
+            let to = [1, 2];
+            line(
+                json!({ "from": [1, 2, 3], "to": to, "newcomers": [], "at_work": true, "waits_for": waits_for }),
+            )
         };
         let told = "a change of controllers is under way, from 1, 2, 3 to 1, 2, and ";
         assert_eq!(fleet(&[2, 3]), Some(format!("{told}waits for 2, 3 to answer")));
         assert_eq!(fleet(&[]), Some(format!("{told}goes on by itself")));
+        let addition = |at_work, waits_for: &[u64]| {
+            let to = [1, 4];
+            let told = json!({ "from": [1], "to": to, "newcomers": [4], "at_work": at_work, "waits_for": waits_for });
+            line(told).unwrap()
+        };
+        assert_eq!(addition(true, &[4]), "controller 4 is being added, and waits for 4 to answer");
+        assert_eq!(addition(true, &[]), "controller 4 is being added, and catches up with the log");
+        let given_up =
+            "the addition of controller 4 was given up: it is taken back by itself, then add it again";
+        assert_eq!([addition(false, &[]), addition(false, &[4])], [given_up; 2]);
+    }
+
+    #[test]
+    fn what_speaks_against_a_fleet_is_told_before_its_controllers() {
+        let fleet = json!({ "controllers": [{ "node": 1 }], "warnings": ["two bear no loss"], "index": 5 });
+        assert_eq!(told(&fleet).lines().nth(1), Some("warning: two bear no loss"));
+    }
+
+    #[test]
+    fn a_controller_that_does_not_lead_tells_whom_it_has_heard_and_of_itself_that_it_was_asked() {
+        let controller = |node, leads, silent: Option<u64>, index: Option<u64>| {
+            json!({
+                "node": node, "address": format!("a-{node}:1"), "votes": true, "leads": leads,
+                "answers": node == 2 || leads, "silent_ms": silent, "log_index": index,
+            })
+        };
+        let fleet = |leader: Value, leads| {
+            json!({
+                "alone": false, "index": 9, "seen_by": 2, "leader": leader, "change": null, "warnings": [],
+                "controllers": [
+                    controller(1, leads, Some(80), None),
+                    controller(2, false, None, Some(9)),
+                    controller(3, false, None, None),
+                ],
+                "nodes": [
+                    { "node": 2, "generation": 7, "acknowledged_index": null, "last_index": 9, "silent_ms": 0 },
+                    { "node": 4, "generation": 8, "acknowledged_index": null, "last_index": null, "silent_ms": 45_000 },
+                ],
+            })
+        };
+        let lines = [
+            "a fleet that nobody leads, as controller 2 knows it; log index 9",
+            "controller 1  a-1:1  votes  heard 0 s ago  log index not known",
+            "controller 2  a-2:1  votes  was asked      log index 9",
+            "controller 3  a-3:1  votes  not heard yet  log index not known",
+            "node 2  run 7  was asked          log index 9",
+            "node 4  run 8  reported 45 s ago  log index not known",
+        ];
+        assert_eq!(told(&fleet(Value::Null, false)), lines.join("\n"));
+        let led = told(&fleet(json!({ "node": 1, "term": 3, "leads_for_ms": null }), true));
+        assert!(led.starts_with("a fleet; controller 1 leads, in term 3; log index 9\n"), "{led}");
+        assert!(led.contains("controller 1  a-1:1  votes  leads"), "{led}");
     }
 
     #[test]

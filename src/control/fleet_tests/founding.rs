@@ -1,9 +1,8 @@
 //! A founding that is interrupted.
 
-use std::collections::BTreeSet;
-
 use openraft::BasicNode;
 
+use super::super::beginning::Invitation;
 use super::super::peers::tell_of_beginning;
 use super::*;
 
@@ -14,7 +13,7 @@ impl Fleet {
         let dialer = Dialer::new(self.identity(1), me);
         for id in [2, 3] {
             let at = Address { node: node(id), at: self.controllers[&node(id)].clone() };
-            assert!(tell_of_beginning(&dialer, &at, BTreeSet::new()).await.unwrap());
+            assert!(tell_of_beginning(&dialer, &at, Invitation::default()).await.unwrap());
         }
     }
 

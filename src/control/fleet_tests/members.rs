@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use openraft::{BasicNode, ChangeMembers};
 use serde_json::json;
 
-use super::super::peers::Question;
+use super::super::beginning::Invitation;
+use super::super::peers::{Question, tell_of_beginning};
 use super::*;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -144,8 +145,10 @@ async fn a_change_that_stopped_half_way_goes_on_by_itself_once_enough_controller
             last(leader) == last(removed)
         };
         until("who is to go has heard so", reached).await;
-        let change =
-            json!({ "from": [1, 2, 3], "to": [leader.min(dead), leader.max(dead)], "waits_for": [dead] });
+        let change = json!({
+            "from": [1, 2, 3], "to": [leader.min(dead), leader.max(dead)], "newcomers": [], "at_work": false,
+            "waits_for": [dead],
+        });
         let told = async || fleet.deed(leader, FleetDeed::Look).await.unwrap()["change"] == change;
         until("it is told what the change waits for", told).await;
         let meanwhile = fleet.deed(leader, FleetDeed::RemoveController { node: node(removed) }).await;
@@ -277,4 +280,58 @@ async fn a_follower_tells_that_the_leader_answers_for_as_long_as_it_asks() {
     let row = told["controllers"].as_array().unwrap().iter().find(|row| row["node"] == leader).unwrap();
     assert_eq!(row["answers"], true, "{told}");
     assert!(row["silent_ms"].as_u64().unwrap() < 1_500, "{told}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_addition_that_was_given_up_is_asked_for_again_with_the_disk_as_it_is() {
+    let mut fleet = Fleet::new(3, 0).await;
+    fleet.found().await;
+    fleet.put(1, 10).await;
+    let leader = fleet.leader(1).await.unwrap();
+    let new = (1..=3).find(|id| *id != leader).unwrap();
+    fleet.stop(new).await;
+    let removed = fleet.deed(leader, FleetDeed::RemoveController { node: node(new) }).await.unwrap();
+    let warned = removed["warnings"].as_array().unwrap();
+    assert!(warned.len() == 1 && warned[0].as_str().unwrap().contains("add a third"), "{removed}");
+    fleet.restart_wiped(new).await;
+    let at = Address { node: node(new), at: fleet.controllers[&node(new)].clone() };
+    let me = NodeRun { node: node(leader), generation: Generation(1) };
+    let dialer = Dialer::new(fleet.identity(leader), me);
+    assert!(tell_of_beginning(&dialer, &at, Invitation::default()).await.unwrap());
+    // Nobody is at work on the addition, so it is taken back while the newcomer catches up.
+    let begun = async || {
+        let _ = fleet.raft(leader).add_learner(u64::from(new), BasicNode::new(&at.at), false).await;
+        fleet.raft(new).metrics().borrow().last_log_index.is_some()
+    };
+    until("it has heard of the log", begun).await;
+    let taken_back = async || fleet.deed(leader, FleetDeed::Look).await.unwrap()["change"].is_null();
+    until("nothing is under way", taken_back).await;
+    let add = FleetDeed::AddController { node: node(new), address: at.at };
+    assert_ne!(fleet.voters(leader).await.len(), 3);
+    fleet.deed(leader, add).await.unwrap();
+    assert_eq!(fleet.voters(leader).await, [1, 2, 3]);
+    fleet.put(new, 20).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_a_leader_a_controller_tells_soon_what_it_knows_and_contradicts_itself_in_nothing() {
+    let mut fleet = Fleet::new(3, 0).await;
+    fleet.found().await;
+    fleet.put(1, 10).await;
+    let leader = fleet.leader(1).await.unwrap();
+    let [asked, gone] = (1..=3).filter(|id| *id != leader).collect::<Vec<_>>().try_into().unwrap();
+    fleet.stop(gone).await;
+    fleet.stop(leader).await;
+    let mut told = json!(null);
+    let nobody_leads = async || {
+        told = fleet.deed(asked, FleetDeed::Look).await.unwrap();
+        told["leader"].is_null()
+    };
+    until("the leader is not heard any more", nobody_leads).await;
+    let rows = |of: &str| told[of].as_array().unwrap().clone();
+    let of = |rows: Vec<serde_json::Value>| rows.into_iter().find(|row| row["node"] == asked).unwrap();
+    assert_eq!(told["seen_by"], asked, "{told}");
+    assert!(rows("controllers").iter().all(|row| row["leads"] == false), "{told}");
+    assert_eq!(of(rows("controllers"))["answers"], true, "{told}");
+    assert_eq!(of(rows("nodes"))["silent_ms"], 0, "{told}");
 }
