@@ -49,7 +49,7 @@ fn report(event: &EventId, run: NodeRun, number: u64, counts: Vec<BucketCount>) 
         run,
         number,
         sent: BootTime(0),
-        upper: None,
+        upper: FleetTime(0),
         pulse_seen: None,
         live_index: LogIndex(0),
         keys_version: 0,

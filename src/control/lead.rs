@@ -11,12 +11,13 @@ use super::queue::{Queue, Request};
 use super::raft::{Log, LogFailure, Standing};
 use super::stop::Stop;
 use super::streams::{Streams, ToLeader, Urgency};
+use super::term::{Start, first_reports};
 use crate::clock::Clock;
 use crate::desk::Desk;
-use crate::model::exchange::{EdgeStage, Report};
+use crate::model::exchange::EdgeStage;
 use crate::model::ids::{KeyId, LedgerEpoch, NodeRun};
 use crate::model::leader::Leader;
-use crate::model::ledger::{Command, KeyRecord, Registration, Step};
+use crate::model::ledger::{Command, KeyRecord, Registration, Step, Tick};
 use crate::model::time::{BootTime, FleetClock, FleetTime, TICK, as_millis};
 use crate::peer::{Conversation, Refusal, Refusals};
 
@@ -102,17 +103,22 @@ impl<'a> Lead<'a> {
     /// Founds the ledger if it is new, registers this run, and takes the lead; `None`: the run is outdated.
     async fn begin(post: Post<'a>, callers: &mut Callers) -> Result<Option<Self>, LogFailure> {
         let Post { log, desk, clock, .. } = post;
-        let (committed, founded, registered) = log
-            .state()
-            .read(|state| (state.now, state.epoch.is_some(), state.runs.contains_key(&desk.run())));
+        let (committed, founded, runs) =
+            log.state().read(|state| (state.now, state.epoch.is_some(), state.runs.clone()));
+        let registered = runs.contains_key(&desk.run());
+        let others = runs.keys().filter(|run| **run != desk.run()).count();
         let mut streams = Streams::new(Arc::clone(post.refusals));
         let reports = match post.company {
             Company::Alone => Vec::new(),
-            Company::Fleet => first_reports(post, &mut streams, callers).await,
+            Company::Fleet => first_reports(desk.report(), others, &mut streams, callers).await,
         };
-        let mut fleet = FleetClock::begin(committed, start_of_term(&reports, clock.wall()), clock.boot());
+        let start = Start::of(&reports).unwrap_or_else(|| Start::Guessed(clock.wall()));
+        let mut fleet = FleetClock::begin(committed, start.at(), clock.boot());
         let now = fleet.read(clock.boot(), clock.wall());
         let mut commands = Vec::new();
+        if let Some(absence) = start.absence(committed) {
+            commands.push(Command::Tick(Tick { now, spans: vec![absence], ..Tick::default() }));
+        }
         if !founded {
             commands.push(Command::Found { epoch: new_epoch(), now, key: new_key(now) });
         }
@@ -286,30 +292,6 @@ async fn due(at: Option<Instant>) {
         Some(at) => tokio::time::sleep_until(at).await,
         None => std::future::pending().await,
     }
-}
-
-/// The reports of edges that call at once, for a tick at most: what they know of fleet time is better than a clock.
-async fn first_reports(post: Post<'_>, streams: &mut Streams, callers: &mut Callers) -> Vec<Report> {
-    let others = post.log.state().read(|state| state.runs.len().saturating_sub(1));
-    let mut reports = vec![post.desk.report()];
-    let gather = async {
-        while 2 * reports.len() <= others + 1 {
-            tokio::select! {
-                Some(caller) = callers.recv() => streams.open(caller),
-                ToLeader { report, .. } = streams.next() => reports.push(report),
-            }
-        }
-    };
-    let _ = tokio::time::timeout(TICK, gather).await;
-    reports
-}
-
-/// From when a term's time runs: the median of what edges know, which one wrong clock cannot move; the wall clock where
-/// nobody knows anything.
-fn start_of_term(reports: &[Report], wall: FleetTime) -> FleetTime {
-    let mut known: Vec<FleetTime> = reports.iter().filter_map(|report| report.upper).collect();
-    known.sort_unstable();
-    known.get(known.len() / 2).copied().unwrap_or(wall)
 }
 
 /// How far the wall clock is ahead of the boot clock, in milliseconds.

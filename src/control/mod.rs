@@ -22,6 +22,7 @@ mod service;
 mod stop;
 mod storage;
 mod streams;
+mod term;
 #[cfg(test)]
 mod tests;
 

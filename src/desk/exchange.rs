@@ -39,13 +39,12 @@ impl Desk {
         let heard = self.heard.load();
         let now = self.clock.boot();
         let number = self.next_report.fetch_add(1, Ordering::Relaxed);
-        let fleet = heard.link.upper(now);
         let events = self.events.load();
         Report {
             run: self.run,
             number,
             sent: now,
-            upper: heard.link.newest().map(|_| fleet),
+            upper: heard.link.newest().map_or_else(|| self.clock.wall(), |_| heard.link.upper(now)),
             pulse_seen: heard.link.newest(),
             live_index: heard.index,
             keys_version: heard.keys_version,

@@ -23,8 +23,8 @@ pub struct Report {
     pub number: u64,
     /// When it was sent, on the edge's clock; the pulse echoes it.
     pub sent: BootTime,
-    /// The latest that fleet time can be at this edge; `None` before its first pulse.
-    pub upper: Option<FleetTime>,
+    /// The latest that fleet time can be at this edge; before its first pulse, what its wall clock shows.
+    pub upper: FleetTime,
     /// The number of the newest pulse that this edge has taken, of the term it was in.
     pub pulse_seen: Option<(Term, u64)>,
     /// The log index that the edge's live set is true for.

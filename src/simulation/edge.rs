@@ -150,7 +150,7 @@ impl Edge {
             run: self.run,
             number,
             sent: now,
-            upper: self.link.newest().map(|_| upper),
+            upper,
             pulse_seen: self.link.newest(),
             live_index: self.view.as_ref().map_or(LogIndex(0), |view| view.index),
             keys_version: 0,

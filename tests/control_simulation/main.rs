@@ -30,7 +30,8 @@ use std::sync::{Mutex, PoisonError};
 
 use defects::Defect;
 use net::Link;
-use script::Script;
+use node::Death;
+use script::{Fault, Script};
 use world::{Outcome, World};
 
 fn number(name: &str) -> Option<u64> {
@@ -114,6 +115,21 @@ fn controllers_half_a_heartbeat_apart_keep_a_leader() {
         let outcome = World::new(seed, script, Defect::None).run();
         assert!(outcome.violations.is_empty(), "{:?}\n{}", outcome.violations, outcome.story);
         assert!(outcome.admitted > 25, "only {} let in\n{}", outcome.admitted, outcome.story);
+    }
+}
+
+/// Nobody has heard of fleet time then but the log: only clocks say how long the fleet was away.
+#[test]
+fn nobody_loses_a_place_when_the_whole_fleet_starts_anew_and_a_clock_is_wrong() {
+    show_logs();
+    let nodes: Vec<u16> = (1..=5).collect();
+    for (seed, wrong) in [(0, vec![1]), (1, vec![2, 3]), (2, nodes.clone())] {
+        let mut faults: Vec<_> =
+            wrong.into_iter().map(|node| (8_000, Fault::Wall { node, error: 40_000 })).collect();
+        faults.push((8_100, Fault::Kill { nodes: nodes.clone(), death: Death::Process, down: 1_000 }));
+        let script = Script { controllers: 3, edges: 2, link: Link::NEAR, faults };
+        let outcome = World::new(seed, script, Defect::None).run();
+        assert!(outcome.violations.is_empty(), "{:?}\n{}", outcome.violations, outcome.story);
     }
 }
 

@@ -271,6 +271,8 @@ impl World {
             }
             Fault::Freeze { node, lasts } => {
                 self.mends.push((until(lasts), Mend::Thaw(node)));
+                // What it shows when it wakes is of before: another may lead since.
+                self.leading.remove(&node);
                 self.nodes.get_mut(&node).unwrap().freeze(self.now);
             }
             Fault::Cut { from, to, both, lasts } => {

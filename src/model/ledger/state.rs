@@ -182,10 +182,13 @@ impl State {
     }
 
     fn forgive(&mut self, index: LogIndex, span: Span) {
-        if span.node.is_none() {
-            self.keys.extend(index, span.to.since(span.from));
-        }
+        let to_all = |spans: &[Span]| forgiven(spans, Missing::Everywhere, FleetTime(0), FleetTime(u64::MAX));
+        let before = to_all(&self.spans);
         merge_span(&mut self.spans, span);
+        let more = to_all(&self.spans).saturating_sub(before);
+        if more > Duration::ZERO {
+            self.keys.extend(index, more);
+        }
     }
 
     fn change(&mut self, change: &Change, outcome: &mut Outcome) -> Result<ChangeApplied, ChangeError> {

@@ -443,7 +443,7 @@ impl Edge {
             run: self.run,
             number: self.number,
             sent: boot,
-            upper: Some(now),
+            upper: now,
             pulse_seen: self.pulse.as_ref().map(|pulse| (pulse.term, pulse.number)),
             live_index: self.live_index,
             keys_version: 0,
