@@ -9,6 +9,7 @@ pub mod dice;
 pub mod history;
 
 pub mod origin;
+pub mod ports;
 pub mod rush;
 pub mod subject;
 pub mod token;

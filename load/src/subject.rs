@@ -1,6 +1,6 @@
 //! A waiting room under test: the real binary, in a directory of its own.
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
@@ -10,6 +10,7 @@ use tokio::process::{Child, Command};
 use tokio::time::{Instant, sleep};
 
 use crate::admin::Admin;
+use crate::ports::free;
 
 /// How long a start may take.
 const START: Duration = Duration::from_secs(30);
@@ -40,15 +41,12 @@ impl Plan {
     /// When there is no free port or the directory cannot be made.
     pub fn new(binary: &Path, directory: &Path, origin: SocketAddr, events: &str) -> std::io::Result<Self> {
         std::fs::create_dir_all(directory)?;
-        // All are held until all are known, so that they differ.
-        let held = [free()?, free()?, free()?];
-        let [public, admin, metrics] = held.each_ref().map(TcpListener::local_addr);
         Ok(Self {
             binary: binary.to_owned(),
             directory: directory.to_owned(),
-            public: public?,
-            admin: admin?,
-            metrics: metrics?,
+            public: free()?,
+            admin: free()?,
+            metrics: free()?,
             origin,
             events: events.to_owned(),
         })
@@ -98,10 +96,6 @@ impl Plan {
             ),
         )
     }
-}
-
-fn free() -> std::io::Result<TcpListener> {
-    TcpListener::bind("127.0.0.1:0")
 }
 
 /// A running subject; it is killed when this is dropped.

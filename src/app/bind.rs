@@ -1,7 +1,12 @@
-//! Addresses: tried before anything starts, since Pingora binds late and tells nobody when it fails.
+//! Addresses: reserved before anything starts, since Pingora binds late and tells nobody when it fails.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
+use std::os::fd::OwnedFd;
+
+use rustix::io::Errno;
+use rustix::net::sockopt::set_socket_reuseaddr;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, getsockname, listen, socket_with};
 
 use super::hand_over::Sockets;
 
@@ -20,61 +25,82 @@ pub enum BindError {
     },
 }
 
-/// Listens at an address.
-///
-/// # Errors
-/// When the system refuses.
-pub(super) fn bind(name: &'static str, address: SocketAddr) -> Result<TcpListener, BindError> {
-    let refused = |source| BindError::Refused { name, address, source };
-    let listener = TcpListener::bind(address).map_err(refused)?;
-    listener.set_nonblocking(true).map_err(refused)?;
-    Ok(listener)
-}
+/// How many connections may wait to be accepted; the system cuts it to `net.core.somaxconn`. A rush begins with all of
+/// its visitors at once.
+const BACKLOG: i32 = 65_535;
 
-/// Listens at an address: at the socket of it that another process has handed over, if there is one. The socket that is
-/// used is kept too.
-///
-/// # Errors
-/// When the system refuses.
-pub(super) fn listen(
+/// An address that is this process's, at which nobody is answered yet: visitors are refused, and go to another node, until
+/// it listens.
+#[derive(Debug)]
+pub(super) struct Reserved {
     name: &'static str,
-    address: SocketAddr,
-    inherited: &Sockets,
-    kept: &Sockets,
-) -> Result<TcpListener, BindError> {
-    let refused = |source| BindError::Refused { name, address, source };
-    let listener = match inherited.take(address) {
-        Some(inherited) => inherited,
-        None => bind(name, address)?,
-    };
-    listener.set_nonblocking(true).map_err(refused)?;
-    let at = listener.local_addr().map_err(refused)?;
-    kept.keep(at, &listener).map_err(refused)?;
-    Ok(listener)
+    /// With the port that the system gave where any was asked for.
+    pub(super) address: SocketAddr,
+    socket: Socket,
 }
 
-/// Tries all addresses of visitors together, but those whose sockets were handed over, and fills in a port where 0 asks
-/// for any.
-///
-/// # Errors
-/// At the first address that the system refuses.
-pub(super) fn try_listeners(
-    addresses: &[SocketAddr],
-    inherited: &Sockets,
-) -> Result<Vec<SocketAddr>, BindError> {
-    let name = "listeners";
-    let try_one = |address: &SocketAddr| {
-        let bound = if inherited.has(*address) { None } else { Some(bind(name, *address)?) };
-        Ok((*address, bound))
-    };
-    let bound = addresses.iter().map(try_one).collect::<Result<Vec<_>, BindError>>()?;
-    let actual = bound.iter().map(|(address, listener)| match listener {
-        None => Ok(*address),
-        Some(listener) => {
-            listener.local_addr().map_err(|source| BindError::Refused { name, address: *address, source })
+#[derive(Debug)]
+enum Socket {
+    Bound(OwnedFd),
+    HandedOver(TcpListener),
+}
+
+impl Reserved {
+    /// Reserves an address, or takes the socket of it that another process has handed over.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub(super) fn new(
+        name: &'static str,
+        address: SocketAddr,
+        inherited: &Sockets,
+    ) -> Result<Self, BindError> {
+        if let Some(listener) = inherited.take(address) {
+            return Ok(Self { name, address, socket: Socket::HandedOver(listener) });
         }
-    });
-    actual.collect()
+        let refused = |error: Errno| BindError::Refused { name, address, source: error.into() };
+        // Who binds without it shares the address with nobody. What a process of before has left open asks for it.
+        let socket = bound(address, Reuse::No).or_else(|_| bound(address, Reuse::Yes)).map_err(refused)?;
+        let at = getsockname(&socket).map_err(refused)?;
+        let at = SocketAddr::try_from(at).map_err(refused)?;
+        Ok(Self { name, address: at, socket: Socket::Bound(socket) })
+    }
+
+    /// Listens from now on; the socket is kept too.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub(super) fn listen(self, kept: &Sockets) -> Result<TcpListener, BindError> {
+        let Self { name, address, socket } = self;
+        let refused = |source| BindError::Refused { name, address, source };
+        let listener = match socket {
+            Socket::HandedOver(listener) => listener,
+            Socket::Bound(socket) => {
+                // The next process finds connections of this one on their way out.
+                set_socket_reuseaddr(&socket, true)
+                    .and_then(|()| listen(&socket, BACKLOG))
+                    .map_err(|error| refused(error.into()))?;
+                socket.into()
+            }
+        };
+        listener.set_nonblocking(true).map_err(refused)?;
+        kept.keep(address, &listener).map_err(refused)?;
+        Ok(listener)
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reuse {
+    No,
+    Yes,
+}
+
+fn bound(address: SocketAddr, reuse: Reuse) -> Result<OwnedFd, Errno> {
+    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let socket = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    set_socket_reuseaddr(&socket, reuse == Reuse::Yes)?;
+    bind(&socket, &address)?;
+    Ok(socket)
 }
 
 /// Where this machine reaches an address that it listens at.
@@ -90,21 +116,54 @@ pub fn reachable(address: SocketAddr) -> SocketAddr {
 
 #[cfg(test)]
 mod tests {
+    use std::net::TcpStream;
+
     use super::*;
+
+    fn reserve(address: SocketAddr) -> Result<Reserved, BindError> {
+        Reserved::new("listeners", address, &Sockets::default())
+    }
+
+    const ANY: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
     #[test]
     fn an_address_in_use_is_refused_by_its_name() {
-        let taken = bind("admin.address", ([127, 0, 0, 1], 0).into()).unwrap();
+        let taken = TcpListener::bind(ANY).unwrap();
         let address = taken.local_addr().unwrap();
-        let refusal = try_listeners(&[address], &Sockets::default()).unwrap_err().to_string();
+        let refusal = reserve(address).unwrap_err().to_string();
         assert!(refusal.contains(&address.to_string()) && refusal.contains("listeners"), "{refusal}");
     }
 
     #[test]
-    fn port_zero_becomes_a_port_that_is_free() {
-        let any = ([127, 0, 0, 1], 0).into();
-        let actual = try_listeners(&[any, any], &Sockets::default()).unwrap();
-        assert_ne!(actual[0], actual[1]);
-        assert!(actual.iter().all(|address| address.port() != 0));
+    fn a_reserved_address_is_nobody_elses_and_refuses_visitors_until_it_listens() {
+        let reserved = reserve(ANY).unwrap();
+        let address = reserved.address;
+        assert_ne!(address.port(), 0);
+        assert!(TcpListener::bind(address).is_err());
+        assert!(TcpStream::connect(address).is_err());
+        let kept = Sockets::default();
+        let listener = reserved.listen(&kept).unwrap();
+        let _visitor = TcpStream::connect(address).unwrap();
+        assert_eq!(listener.local_addr().unwrap(), address);
+        assert!(kept.take(address).is_some());
+    }
+
+    #[test]
+    fn an_address_is_reserved_though_connections_of_the_last_process_are_on_their_way_out() {
+        let listener = reserve(ANY).unwrap().listen(&Sockets::default()).unwrap();
+        listener.set_nonblocking(false).unwrap();
+        let address = listener.local_addr().unwrap();
+        let visitor = TcpStream::connect(address).unwrap();
+        let (connection, _) = listener.accept().unwrap();
+        // Who closes first is the one who waits for what may still come.
+        drop((connection, listener));
+        drop(visitor);
+        reserve(address).unwrap().listen(&Sockets::default()).unwrap();
+    }
+
+    #[test]
+    fn two_that_ask_for_any_port_get_two() {
+        let (one, other) = (reserve(ANY).unwrap(), reserve(ANY).unwrap());
+        assert_ne!(one.address, other.address);
     }
 }

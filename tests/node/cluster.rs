@@ -1,14 +1,14 @@
 //! `anteroom cluster`: nodes that run are asked, and say what they are and what they do not do.
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::atomic::Ordering;
 
 use serde_json::Value;
 
-use crate::Visitor;
 use crate::process::{Place, Request, Running, Shop, anteroom, until};
+use crate::{Visitor, ports};
 
 fn cluster(arguments: &[&str], file: &Path) -> (Option<i32>, String, String) {
     let output = anteroom().arg("cluster").args(arguments).arg("-c").arg(file).output().unwrap();
@@ -123,8 +123,7 @@ impl Fleet {
 }
 
 fn addresses(count: usize) -> Vec<SocketAddr> {
-    let bound: Vec<_> = (0..count).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
-    bound.iter().map(|listener| listener.local_addr().unwrap()).collect()
+    (0..count).map(|_| ports::free().unwrap()).collect()
 }
 
 #[test]

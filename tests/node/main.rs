@@ -13,6 +13,9 @@ mod cluster;
 mod disk;
 mod full_disk;
 mod hand_over;
+#[allow(unreachable_pub, reason = "the load tool shows it")]
+#[path = "../../load/src/ports.rs"]
+mod ports;
 mod process;
 mod tls;
 

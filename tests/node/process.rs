@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crate::disk::Disk;
+use crate::ports;
 
 /// The program under test.
 pub(crate) fn anteroom() -> Command {
@@ -85,8 +86,7 @@ pub(crate) struct Place {
 impl Place {
     /// Ports that are free, and a file with one event.
     pub(crate) fn new(shop: &Shop, event: &str) -> Self {
-        let free = [(); 3].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
-        let [visitors, admin, metrics] = free.map(|listener| listener.local_addr().unwrap());
+        let [visitors, admin, metrics] = [(); 3].map(|()| ports::free().unwrap());
         let place = Self { dir: tempfile::tempdir().unwrap(), visitors, admin, metrics };
         place.write(&format!(
             "node: {{ id: 1, data_dir: ./data }}\n\

@@ -1,6 +1,6 @@
 //! Sets the stage: an origin, the waiting room with tickets and passes, and bare Pingora with the same answers.
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::Arc;
@@ -21,6 +21,7 @@ use tokio::time::{Instant, sleep};
 use super::BenchArgs;
 use super::generator::{Requests, read_answer};
 use super::pairs::Contest;
+use crate::ports::free;
 use crate::subject::{Plan, Subject, binary};
 use crate::wire::{Connection, Site};
 
@@ -53,8 +54,7 @@ impl Stage {
     pub(super) async fn set(args: &BenchArgs) -> anyhow::Result<Self> {
         let directory = std::env::temp_dir().join(format!("anteroom-bench-{}", std::process::id()));
         let binary = args.anteroom.clone().map_or_else(binary, Ok)?;
-        let ports = free_ports()?;
-        let [origin, bare_polls, bare_proxy] = ports;
+        let (origin, bare_polls, bare_proxy) = (free()?, free()?, free()?);
         let mut children = vec![run_self(&["origin", "--listen", &origin.to_string()])?];
         wait_for(origin).await?;
         let subject = Subject::start(Plan::new(&binary, &directory, origin, EVENTS)?).await?;
@@ -91,12 +91,6 @@ impl Stage {
             directory,
         })
     }
-}
-
-fn free_ports() -> std::io::Result<[SocketAddr; 3]> {
-    let free = || TcpListener::bind("127.0.0.1:0");
-    let [a, b, c] = [free()?, free()?, free()?].map(|listener| listener.local_addr());
-    Ok([a?, b?, c?])
 }
 
 fn run_self(args: &[&str]) -> anyhow::Result<Child> {

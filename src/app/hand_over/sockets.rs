@@ -20,11 +20,6 @@ impl Sockets {
         Ok(())
     }
 
-    /// Whether there is a socket at this address.
-    pub(in crate::app) fn has(&self, address: SocketAddr) -> bool {
-        self.with(|open| open.iter().any(|(known, _)| *known == address))
-    }
-
     /// The socket at this address, if there is one: it is here no more.
     pub(in crate::app) fn take(&self, address: SocketAddr) -> Option<TcpListener> {
         self.with(|open| {

@@ -12,7 +12,7 @@ use arc_swap::ArcSwap;
 use tokio::sync::Mutex;
 
 pub use self::succession::{Left, Outcome};
-use super::bind::{self, BindError};
+use super::bind::{BindError, Reserved};
 use super::certificates::{self, Certificate, CertificateError};
 use super::ending::Over;
 use super::hand_over::{Predecessor, Sockets, TakeOverError};
@@ -93,12 +93,12 @@ pub struct Node {
     reloader: Arc<Reloader>,
     gate: Gate<Desk>,
     listeners: Vec<SocketAddr>,
+    /// The same, until visitors are served.
+    reserved: Vec<Reserved>,
     admin: SocketAddr,
     metrics: SocketAddr,
     /// Everything that this process listens at.
     sockets: Sockets,
-    /// Sockets of visitors that it was given.
-    inherited: Sockets,
     /// Who has to be told once it serves.
     predecessor: Option<Predecessor>,
 }
@@ -163,17 +163,19 @@ impl Node {
             SocketsFrom::Left(sockets) => (sockets, None),
         };
         let sockets = Sockets::default();
-        let addresses: Vec<_> = settings.listeners.iter().map(|listener| listener.address).collect();
-        let listeners = bind::try_listeners(&addresses, &inherited)?;
-        let api = bind::listen("admin.address", settings.admin.address, &inherited, &sockets)?;
-        let probes = bind::listen("metrics.address", settings.metrics.address, &inherited, &sockets)?;
+        let reserve = |name, address| Reserved::new(name, address, &inherited);
+        let listeners = settings.listeners.iter().map(|listener| reserve("listeners", listener.address));
+        let reserved = listeners.collect::<Result<Vec<_>, _>>()?;
+        let api = reserve("admin.address", settings.admin.address)?.listen(&sockets)?;
+        let probes = reserve("metrics.address", settings.metrics.address)?.listen(&sockets)?;
         let addresses = (api.local_addr(), probes.local_addr());
         let admin = addresses.0.map_err(StartError::system)?;
         let metrics_address = addresses.1.map_err(StartError::system)?;
         let cluster = settings.cluster.as_ref();
-        let port =
-            |cluster: &ClusterSettings| bind::listen("cluster.listen", cluster.listen, &inherited, &sockets);
+        let port = |cluster: &ClusterSettings| reserve("cluster.listen", cluster.listen)?.listen(&sockets);
         let port = cluster.map(port).transpose()?;
+        // What this configuration has no use for.
+        inherited.close();
         if let Some(predecessor) = &predecessor {
             predecessor.await_way()?;
         }
@@ -219,11 +221,11 @@ impl Node {
             lifecycle,
             reloader,
             gate,
-            listeners,
+            listeners: reserved.iter().map(|reserved| reserved.address).collect(),
+            reserved,
             admin,
             metrics: metrics_address,
             sockets,
-            inherited,
             predecessor,
         })
     }

@@ -11,7 +11,6 @@ use pingora::server::{RunArgs, Server, ShutdownWatch};
 use pingora::services::background::{BackgroundService, background_service};
 
 use super::{Node, Prepared};
-use crate::app::bind;
 use crate::app::ending::{Ending, LONGEST_FLIGHT, Over};
 use crate::app::hand_over::{Offer, Predecessor};
 use crate::app::signals::Signals;
@@ -43,19 +42,18 @@ impl Node {
         };
         let service = proxy::service(&server.configuration, self.gate.clone());
         let mut visitors = Doors::new(service, move || opening.tell());
-        let listeners = settings.listeners.iter().zip(&self.reloader.certificates).zip(&self.listeners);
-        for ((listener, certificate), address) in listeners {
+        let reserved = std::mem::take(&mut self.reserved);
+        let listeners = settings.listeners.iter().zip(&self.reloader.certificates).zip(reserved);
+        for ((listener, certificate), reserved) in listeners {
             let tls = match (&listener.tls, certificate) {
                 (Some(files), Some(certificate)) => {
                     Some(certificate.settings(files).map_err(|error| anyhow::anyhow!("{error}"))?)
                 }
                 _ => None,
             };
-            let socket = bind::listen("listeners", *address, &self.inherited, &self.sockets)?;
-            visitors.add(*address, socket, tls);
+            let address = reserved.address;
+            visitors.add(address, reserved.listen(&self.sockets)?, tls);
         }
-        // What this configuration has no use for.
-        self.inherited.close();
         server.add_service(visitors);
         server.add_service(background_service("origins", Tending(self.gate.clone())));
         if prepared == Prepared::Alone {
