@@ -7,7 +7,7 @@ use super::told::Ending;
 use crate::model::estimate::Standing;
 use crate::model::ids::LineEpoch;
 use crate::model::ledger::{LivePass, LiveSet, Span};
-use crate::model::order::{BucketStart, Draws, OrderKey};
+use crate::model::order::{BucketStart, Draws, KeyBase, OrderKey};
 use crate::model::policy::Policy;
 use crate::model::presence::{ends, is_too_old};
 use crate::model::time::FleetTime;
@@ -79,9 +79,7 @@ pub fn judge(ticket: &Ticket, scene: &Scene<'_>) -> Judgement {
         Some(key) if key < scene.watermark => Judgement::Called,
         Some(key) => Judgement::Waiting(standing(ticket, key, scene), Some(key)),
         None => match ticket.base {
-            crate::model::order::KeyBase::Drawn { bucket, .. } => {
-                Judgement::Waiting(Standing::Within(bucket), None)
-            }
+            KeyBase::Drawn { bucket, .. } => Judgement::Waiting(Standing::Within(bucket), None),
             _ => Judgement::Unkeyed,
         },
     }
@@ -93,7 +91,10 @@ fn ended_by_time(ticket: &Ticket, scene: &Scene<'_>) -> Option<Ending> {
     }
     let (policy, now) = (scene.policy, scene.now);
     let node = Some(ticket.refreshed_by);
-    if ends(ticket.last_seen, now, policy.heartbeat_ttl, scene.spans, node) {
+    // A ticket without a key has no place to lose, and arrives when it gets one. Whoever made it may not have heard of
+    // fleet time yet, and put it into a window that its own clock took for the running one.
+    if ticket.base != KeyBase::Unkeyed && ends(ticket.last_seen, now, policy.heartbeat_ttl, scene.spans, node)
+    {
         return Some(Ending::MissedHeartbeat);
     }
     let issued = FleetTime::from_unix_seconds(ticket.issued.into());
@@ -162,4 +163,51 @@ pub fn turn(
     let offered = FleetTime::from_unix_seconds(ticket.offered_at.into());
     let claim_by = offered.after(claim_hold).after(Duration::from_secs(ticket.excused.into()));
     (now < claim_by).then_some(claim_by)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroU16;
+
+    use super::*;
+    use crate::model::ids::{Generation, NodeId, NodeRun, TicketId};
+    use crate::model::policy::Fields;
+    use crate::model::presence::Window;
+
+    const NOW: FleetTime = FleetTime(1_800_000_000_000);
+
+    /// What becomes of a ticket that was last seen four heartbeats ago.
+    fn judged(base: KeyBase) -> Judgement {
+        let serde_json::Value::Object(fields) = serde_json::json!({
+            "capacity": 1, "max_admit_per_sec": 1, "origin": "shop", "heartbeat_ttl_s": 30
+        }) else {
+            panic!()
+        };
+        let policy = Policy::from_fields(&Fields::from(fields)).unwrap();
+        let seen = NOW.before(4 * policy.heartbeat_ttl);
+        let node = NodeId(NonZeroU16::MIN);
+        let id = TicketId::of_run(NodeRun { node, generation: Generation(1) }, 1);
+        let window = Window::at(seen, policy.heartbeat_ttl);
+        let ticket =
+            Ticket::new(id, LineEpoch(0), base, u32::try_from(seen.unix_seconds()).unwrap(), window, node);
+        let scene = Scene {
+            policy: &policy,
+            line: LineEpoch(0),
+            live: &LiveSet::default(),
+            draws: &Draws::new([0; 32], None),
+            watermark: OrderKey(0),
+            open_bucket: None,
+            spans: &[],
+            contact: Contact::Fresh,
+            now: NOW,
+        };
+        judge(&ticket, &scene)
+    }
+
+    #[test]
+    fn a_missed_heartbeat_ends_a_place_and_not_a_ticket_that_has_none_yet() {
+        let keyed = KeyBase::Arrival(OrderKey::new(BucketStart(1_799_999_800), Default::default()));
+        assert_eq!(judged(keyed), Judgement::Ended(Ending::MissedHeartbeat));
+        assert_eq!(judged(KeyBase::Unkeyed), Judgement::Unkeyed);
+    }
 }
