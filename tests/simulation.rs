@@ -2,67 +2,36 @@
 //!
 //! `ANTEROOM_SIM_SEEDS` sets how many seeds are run (300, with `ANTEROOM_LONG` 10,000), `ANTEROOM_SIM_FIRST` the first of them (0).
 
-use std::sync::atomic::{AtomicU64, Ordering as Atomic};
-use std::sync::{Mutex, PoisonError};
+mod seeds;
 
 use anteroom::model::policy::Ordering;
-use anteroom::simulation::{Figures, Mutant, Scenario, Violation};
+use anteroom::simulation::{Mutant, Scenario};
 
-fn seeds() -> u64 {
-    let usual = if std::env::var_os("ANTEROOM_LONG").is_some() { 10_000 } else { 300 };
-    std::env::var("ANTEROOM_SIM_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(usual)
-}
-
-fn first_seed() -> u64 {
-    std::env::var("ANTEROOM_SIM_FIRST").ok().and_then(|seed| seed.parse().ok()).unwrap_or(0)
-}
-
-/// Runs scenarios on every core, in any order, and hands each outcome over.
-fn run_all(
-    count: u64,
-    scenario: impl Fn(u64) -> Scenario + Sync,
-    seen: impl FnMut(u64, Figures, Vec<Violation>) + Send,
-) {
-    let next = AtomicU64::new(0);
-    let seen = Mutex::new(seen);
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    std::thread::scope(|scope| {
-        for _ in 0..cores {
-            scope.spawn(|| {
-                loop {
-                    let seed = next.fetch_add(1, Atomic::Relaxed);
-                    if seed >= count {
-                        return;
-                    }
-                    let (figures, violations) = scenario(seed).run();
-                    seen.lock().unwrap_or_else(PoisonError::into_inner)(seed, figures, violations);
-                }
-            });
-        }
-    });
-}
+use seeds::{asked, long, run_all};
 
 #[test]
 fn no_seed_breaks_the_contract() {
     let (mut broken, mut admitted, mut changes) = (Vec::new(), 0, 0);
+    let seeds = asked(10_000);
+    let count = seeds.end - seeds.start;
     run_all(
-        seeds(),
-        |seed| Scenario::faulty(first_seed() + seed),
-        |seed, figures, violations| {
+        seeds,
+        |seed| Scenario::faulty(seed).run(),
+        |seed, (figures, violations)| {
             admitted += figures.admitted;
             changes += figures.leader_changes;
-            broken.extend(violations.into_iter().map(|violation| (first_seed() + seed, violation)));
+            broken.extend(violations.into_iter().map(|violation| (seed, violation)));
         },
     );
-    println!("{} seeds, {admitted} visitors admitted, {changes} leader changes", seeds());
+    println!("{count} seeds, {admitted} visitors admitted, {changes} leader changes");
     assert!(
         broken.is_empty(),
         "{} violations, the first: {:#?}",
         broken.len(),
         &broken[..broken.len().min(5)]
     );
-    assert!(u64::from(admitted) > 20 * seeds(), "only {admitted} admitted: the simulation stands still");
-    assert!(u64::from(changes) >= seeds(), "only {changes} leader changes");
+    assert!(u64::from(admitted) > 20 * count, "only {admitted} admitted: the simulation stands still");
+    assert!(u64::from(changes) >= count, "only {changes} leader changes");
 }
 
 /// A run that was forgotten while its windows still counted made lines seem short, and nearly everybody was called.
@@ -81,16 +50,16 @@ fn every_mutant_is_caught() {
         let runs = if mutant == Mutant::NoExpMax { 80 } else { 20 };
         let mut caught = 0;
         run_all(
-            runs,
+            0..runs,
             |seed| {
                 let restarts = mutant == Mutant::RowsDropped;
                 let scenario = if restarts { Scenario::restarting(seed) } else { Scenario::faulty(seed) };
                 // Ids are looked through once a minute: what is forgotten too early shows after that.
                 let forgets = mutant == Mutant::ConsumedForgotten;
                 let duration_s = if forgets { 180 } else { scenario.duration_s };
-                Scenario { mutant, duration_s, ..scenario }
+                Scenario { mutant, duration_s, ..scenario }.run()
             },
-            |_, _, violations| caught += usize::from(!violations.is_empty()),
+            |_, (_, violations)| caught += usize::from(!violations.is_empty()),
         );
         println!("{mutant:?}: caught by {caught} of {runs} seeds");
         assert!(caught > 0, "{mutant:?} is not caught");
@@ -103,12 +72,12 @@ fn a_line_moves_at_its_rate_while_slots_are_free() {
     for ordering in [Ordering::BucketedRandom, Ordering::Fifo, Ordering::Random] {
         // At several nodes visitors come to another one each time.
         for (per_sec, edges) in [(1, 1), (2, 1), (5, 3), (10, 1), (25, 3)] {
-            let runs = if std::env::var_os("ANTEROOM_LONG").is_some() { 40 } else { 2 };
+            let runs = if long() { 40 } else { 2 };
             let (mut sum, mut worst) = (0.0, f64::INFINITY);
             run_all(
-                runs,
-                |seed| Scenario { edges, ..Scenario::rated(seed, ordering, per_sec) },
-                |seed, figures, violations| {
+                0..runs,
+                |seed| Scenario { edges, ..Scenario::rated(seed, ordering, per_sec) }.run(),
+                |seed, (figures, violations)| {
                     assert!(violations.is_empty(), "{per_sec} a second, seed {seed}: {violations:?}");
                     sum += figures.rate;
                     worst = worst.min(figures.rate);
@@ -127,12 +96,12 @@ fn a_line_moves_at_its_rate_while_slots_are_free() {
 #[test]
 fn slots_stay_in_use_while_anybody_waits() {
     for ordering in [Ordering::BucketedRandom, Ordering::Fifo, Ordering::Random] {
-        let runs = if std::env::var_os("ANTEROOM_LONG").is_some() { 100 } else { 2 };
+        let runs = if long() { 100 } else { 2 };
         let (mut sum, mut worst) = (0.0, 1.0_f64);
         run_all(
-            runs,
-            |seed| Scenario::healthy(seed, ordering),
-            |seed, figures, violations| {
+            0..runs,
+            |seed| Scenario::healthy(seed, ordering).run(),
+            |seed, (figures, violations)| {
                 assert!(violations.is_empty(), "seed {seed}: {violations:?}");
                 sum += figures.utilisation;
                 worst = worst.min(figures.utilisation);

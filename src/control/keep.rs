@@ -109,21 +109,36 @@ fn save(data_dir: &Path, kept: &Keepsake) -> io::Result<()> {
 }
 
 /// Keeps the file as new as what the desk hears, for as long as the node runs. `kept` is what the file holds.
-pub(super) async fn keep_up(desk: Arc<Desk>, data_dir: PathBuf, mut kept: Option<Keepsake>) {
+pub(super) async fn keep_in_file(desk: Arc<Desk>, data_dir: PathBuf, kept: Option<Keepsake>) {
+    let in_file = |new: Keepsake| {
+        let directory = data_dir.clone();
+        async move {
+            let saved = tokio::task::spawn_blocking(move || {
+                let told = |error| io::Error::other(format!("{}: {error}", directory.display()));
+                save(&directory, &new).map_err(told)
+            });
+            saved.await.unwrap_or_else(|error| Err(io::Error::other(error)))
+        }
+    };
+    keep_up(desk, kept, in_file).await;
+}
+
+/// Saves what the desk hears whenever it is news, for as long as the node runs. `kept` is what is saved already.
+pub(super) async fn keep_up<F>(desk: Arc<Desk>, mut kept: Option<Keepsake>, save: impl Fn(Keepsake) -> F)
+where
+    F: Future<Output = io::Result<()>>,
+{
     let mut pulses = desk.pulses();
     let mut said = false;
     while pulses.changed().await.is_ok() {
         let Some(now) = desk.keepsake() else { continue };
         if kept.as_ref().is_none_or(|kept| now.is_news_to(kept)) {
-            let (directory, new) = (data_dir.clone(), now.clone());
-            let saved = tokio::task::spawn_blocking(move || save(&directory, &new)).await;
-            match saved.unwrap_or_else(|error| Err(io::Error::other(error))) {
+            match save(now.clone()).await {
                 Ok(()) => (kept, said) = (Some(now), false),
                 Err(error) if !said => {
                     tracing::error!(
-                        "what the leader says cannot be kept in {} ({error}): without a controller this node would not \
-                         start; trying again",
-                        data_dir.display()
+                        "what the leader says cannot be kept ({error}): without a controller this node would not start; \
+                         trying again"
                     );
                     said = true;
                 }

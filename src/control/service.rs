@@ -26,7 +26,7 @@ use super::relay::{Relay, answer_operators};
 use super::stop::Stop;
 use super::storage::{OpenError, SharedState, Storage};
 use crate::clock::Clock;
-use crate::desk::{ControlPort, Desk};
+use crate::desk::{ControlPort, Desk, Keepsake};
 use crate::model::ids::{LedgerEpoch, NodeId, NodeRun, Term};
 
 /// How long to wait before a log that failed is opened again; longer every time.
@@ -93,7 +93,7 @@ impl OpenControl {
         if let Some(kept) = &kept {
             desk.recall(kept.clone());
         }
-        let keeping = keep::keep_up(Arc::clone(&desk), self.data_dir, kept);
+        let keeping = keep::keep_in_file(Arc::clone(&desk), self.data_dir, kept);
         on_a_thread(self.part.played(desk, membership, incoming, keeping, reopen))
     }
 
@@ -137,16 +137,22 @@ impl Part {
     }
 
     /// The node's part, for as long as the caller's runtime lives. A storage that fails is opened again by way of
-    /// `backend`. What the node hears is kept nowhere: see [`Desk::keepsake`].
+    /// `backend`; what the node hears is handed to `keep` whenever it is news.
     pub fn play<B: redb::StorageBackend>(
         self,
         desk: Arc<Desk>,
         membership: Membership,
         incoming: Incoming,
         backend: impl Fn() -> B + Send + 'static,
+        keep: impl Fn(Keepsake) + Send + 'static,
     ) -> impl Future<Output = ()> + Send + 'static {
         let reopen = move || Storage::on_backend(backend());
-        self.played(desk, membership, incoming, std::future::pending(), reopen).work
+        let kept = move |new| {
+            keep(new);
+            std::future::ready(Ok(()))
+        };
+        let keeping = keep::keep_up(Arc::clone(&desk), None, kept);
+        self.played(desk, membership, incoming, keeping, reopen).work
     }
 
     fn played(

@@ -4,12 +4,10 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::{Arc, Mutex, Weak};
 
-use rand::RngExt;
 use rand::rngs::SmallRng;
 use redb::StorageBackend;
 
-/// What a sector holds: a torn write loses some of them.
-const SECTOR: usize = 512;
+use super::platter::Platter;
 
 /// Syncs that a disk that lies takes back.
 const TAKEN_BACK: usize = 12;
@@ -23,10 +21,8 @@ pub(crate) enum Honesty {
 }
 
 #[derive(Debug)]
-struct Platter {
-    durable: Vec<u8>,
-    current: Vec<u8>,
-    unsynced: Vec<(usize, usize)>,
+struct Drive {
+    platter: Platter,
     honesty: Honesty,
     earlier: VecDeque<Vec<u8>>,
     /// Counts the lives of the node: what an earlier one still has open writes nothing.
@@ -37,14 +33,12 @@ struct Platter {
 
 /// A disk; clones are the same one.
 #[derive(Clone, Debug)]
-pub(crate) struct Disk(Arc<Mutex<Platter>>);
+pub(crate) struct Disk(Arc<Mutex<Drive>>);
 
 impl Disk {
     pub(crate) fn new(honesty: Honesty) -> Self {
-        Self(Arc::new(Mutex::new(Platter {
-            durable: Vec::new(),
-            current: Vec::new(),
-            unsynced: Vec::new(),
+        Self(Arc::new(Mutex::new(Drive {
+            platter: Platter::default(),
             honesty,
             earlier: VecDeque::new(),
             life: 0,
@@ -54,52 +48,35 @@ impl Disk {
 
     /// The disk as the node that runs now sees it; it answers nothing while the node has it open already.
     pub(crate) fn open(&self) -> Opened {
-        let mut platter = self.0.lock().unwrap();
+        let mut drive = self.0.lock().unwrap();
         let lock = Arc::new(());
-        let is_free = platter.lock.strong_count() == 0;
+        let is_free = drive.lock.strong_count() == 0;
         if is_free {
-            platter.lock = Arc::downgrade(&lock);
+            drive.lock = Arc::downgrade(&lock);
         }
-        Opened { disk: self.clone(), life: is_free.then_some(platter.life), _lock: lock }
+        Opened { disk: self.clone(), life: is_free.then_some(drive.life), _lock: lock }
     }
 
-    /// The node ends at once: of what was not synced every sector is the old or the new one.
+    /// The node ends at once.
     pub(crate) fn end_life(&self, dice: &mut SmallRng) {
-        let mut platter = self.0.lock().unwrap();
-        platter.life += 1;
-        platter.lock = Weak::new();
-        if platter.honesty == Honesty::Forgets
-            && let Some(earlier) = platter.earlier.pop_front()
-        {
-            platter.earlier.clear();
-            platter.durable = earlier;
-            platter.unsynced.clear();
-        }
-        let mut image = std::mem::take(&mut platter.durable);
-        if platter.current.len() > image.len() && !platter.unsynced.is_empty() && dice.random_bool(0.5) {
-            image.resize(platter.current.len(), 0);
-        }
-        for &(from, to) in &platter.unsynced {
-            for start in (from..to).step_by(SECTOR) {
-                let end = (start + SECTOR).min(to).min(image.len()).min(platter.current.len());
-                if start < end && dice.random_bool(0.5) {
-                    image[start..end].copy_from_slice(&platter.current[start..end]);
-                }
-            }
-        }
-        platter.unsynced.clear();
-        platter.current.clone_from(&image);
-        platter.durable = image;
+        let mut drive = self.0.lock().unwrap();
+        drive.life += 1;
+        drive.lock = Weak::new();
+        let image = match drive.earlier.pop_front() {
+            Some(earlier) => earlier,
+            None => drive.platter.after_the_cut(dice),
+        };
+        drive.earlier.clear();
+        drive.platter = Platter::holding(image);
     }
 
     /// A new disk takes the place of this one.
     pub(crate) fn wipe(&self) {
-        let mut platter = self.0.lock().unwrap();
-        platter.life += 1;
-        platter.lock = Weak::new();
-        (platter.durable, platter.current) = (Vec::new(), Vec::new());
-        platter.unsynced.clear();
-        platter.earlier.clear();
+        let mut drive = self.0.lock().unwrap();
+        drive.life += 1;
+        drive.lock = Weak::new();
+        drive.platter = Platter::default();
+        drive.earlier.clear();
     }
 }
 
@@ -113,54 +90,41 @@ pub(crate) struct Opened {
 }
 
 impl Opened {
-    fn with<T>(&self, work: impl FnOnce(&mut Platter) -> T) -> io::Result<T> {
-        let mut platter = self.disk.0.lock().unwrap();
-        if Some(platter.life) != self.life {
+    fn with<T>(&self, work: impl FnOnce(&mut Drive) -> T) -> io::Result<T> {
+        let mut drive = self.disk.0.lock().unwrap();
+        if Some(drive.life) != self.life {
             return Err(io::Error::other("the node has ended, or has its log open already"));
         }
-        Ok(work(&mut platter))
+        Ok(work(&mut drive))
     }
 }
 
 impl StorageBackend for Opened {
     fn len(&self) -> io::Result<u64> {
-        self.with(|platter| platter.current.len() as u64)
+        self.with(|drive| drive.platter.len())
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        self.with(|platter| {
-            let from = usize::try_from(offset).unwrap();
-            out.copy_from_slice(&platter.current[from..from + out.len()]);
-        })
+        self.with(|drive| drive.platter.read(offset, out))
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        self.with(|platter| platter.current.resize(usize::try_from(len).unwrap(), 0))
+        self.with(|drive| drive.platter.set_len(len))
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        self.with(|platter| {
-            if platter.honesty == Honesty::Forgets {
-                platter.earlier.push_back(platter.durable.clone());
-                if platter.earlier.len() > TAKEN_BACK {
-                    platter.earlier.pop_front();
+        self.with(|drive| {
+            if drive.honesty == Honesty::Forgets {
+                drive.earlier.push_back(drive.platter.durable().to_vec());
+                if drive.earlier.len() > TAKEN_BACK {
+                    drive.earlier.pop_front();
                 }
             }
-            platter.durable.resize(platter.current.len(), 0);
-            for (from, to) in std::mem::take(&mut platter.unsynced) {
-                let to = to.min(platter.current.len());
-                if from < to {
-                    platter.durable[from..to].copy_from_slice(&platter.current[from..to]);
-                }
-            }
+            drive.platter.sync();
         })
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        self.with(|platter| {
-            let from = usize::try_from(offset).unwrap();
-            platter.current[from..from + data.len()].copy_from_slice(data);
-            platter.unsynced.push((from, from + data.len()));
-        })
+        self.with(|drive| drive.platter.write(offset, data))
     }
 }

@@ -147,9 +147,9 @@ impl Node {
         };
         let usher = Usher::new(me, Reception { control, raft, operator, gossip }, refusals);
         let disk = self.disk.clone();
-        let part = part.play(Arc::clone(&desk), membership, incoming, move || disk.open());
-        runtime.spawn(part);
-        runtime.spawn(keep(Arc::clone(&desk), Arc::clone(&self.heard)));
+        let heard = Arc::clone(&self.heard);
+        let keep = move |kept| *heard.lock().unwrap() = Some(kept);
+        runtime.spawn(part.play(Arc::clone(&desk), membership, incoming, move || disk.open(), keep));
         let handle = runtime.handle().clone();
         self.net.listen(self.id, move |stream, from| {
             let usher = usher.clone();
@@ -243,20 +243,5 @@ impl Node {
             let _inside = life.runtime.enter();
             look(&life.desk)
         })
-    }
-}
-
-/// Keeps what the leader says, as the file of a node does, in the next step after it is heard.
-async fn keep(desk: Arc<Desk>, heard: Arc<Mutex<Option<Keepsake>>>) {
-    let mut pulses = desk.pulses();
-    while pulses.changed().await.is_ok() {
-        let Some(new) = desk.keepsake() else { continue };
-        {
-            let mut kept = heard.lock().unwrap();
-            if kept.as_ref().is_none_or(|kept| new.is_news_to(kept)) {
-                *kept = Some(new);
-            }
-        }
-        tokio::time::sleep(Duration::from_secs(1)).await;
     }
 }

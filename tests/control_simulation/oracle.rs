@@ -138,6 +138,13 @@ impl Oracle {
         }
     }
 
+    /// A desk takes itself for one that a leader with a quorum answers.
+    pub(crate) fn hears(&mut self, now: u64, run: NodeRun) {
+        if let Some(since) = self.no_quorum_since.filter(|since| now - since > GRANTS_LAST_MS) {
+            self.report(now, format!("{run:?} hears a leader {} ms after the quorum was lost", now - since));
+        }
+    }
+
     /// What the desk of a controller shows that leads a quorum and has done so for a while.
     pub(crate) fn leads(&mut self, now: u64, run: NodeRun, watermark: OrderKey) {
         if watermark < self.certain {

@@ -1,8 +1,8 @@
 //! What goes wrong in a run, drawn from its seed.
 
 use anteroom::model::policy::Fields;
-use rand::RngExt;
 use rand::rngs::SmallRng;
+use rand::{RngExt, SeedableRng};
 
 use super::net::Link;
 use super::node::Death;
@@ -70,6 +70,8 @@ pub(crate) enum Fault {
     },
     /// The signing key is rotated.
     RotateKey,
+    /// Where that is what is broken on purpose: edges go on to hear the leader of this moment, whatever becomes of it.
+    PulsesGoOn,
 }
 
 /// A run's size and what goes wrong in it.
@@ -84,6 +86,11 @@ pub(crate) struct Script {
 }
 
 impl Script {
+    /// The script of a seed.
+    pub(crate) fn of_seed(seed: u64) -> Self {
+        Self::draw(&mut SmallRng::seed_from_u64(seed))
+    }
+
     pub(crate) fn draw(dice: &mut SmallRng) -> Self {
         let controllers = match dice.random_range(0..10) {
             0 => 1,

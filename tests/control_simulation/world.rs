@@ -93,14 +93,6 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// The world of a seed.
-    pub(crate) fn of_seed(seed: u64, defect: Defect) -> Self {
-        let mut dice = SmallRng::seed_from_u64(seed);
-        let mut script = Script::draw(&mut dice);
-        defect.provoke(&mut script, &mut dice);
-        Self::new(seed, script, defect)
-    }
-
     /// The world in which this script is played, once its fleet is founded.
     pub(crate) fn new(seed: u64, script: Script, defect: Defect) -> Self {
         let mut dice = SmallRng::seed_from_u64(seed);
@@ -297,6 +289,8 @@ impl World {
                 let now = self.now;
                 self.nodes.get_mut(&node).unwrap().set_wall_error(now, error);
             }
+            Fault::PulsesGoOn if self.defect == Defect::DeposedPulses => super::defects::go_on_pulsing(self),
+            Fault::PulsesGoOn => {}
             Fault::RotateKey => {
                 let node = self.dice.random_range(1..=self.script.nodes());
                 if let Some(control) = self.nodes[&node].desk().map(|desk| desk.control().unwrap()) {
@@ -419,10 +413,14 @@ impl World {
             let looked = node.look(|desk| {
                 let figures = desk.figures();
                 let leads = desk.control().is_ok_and(|control| control.leads());
-                (desk.run(), figures.events.first().map(|event| event.watermark), leads)
+                let hears = figures.contact == Contact::Fresh;
+                (desk.run(), figures.events.first().map(|event| event.watermark), leads, hears)
             });
-            let Some((run, Some(watermark), leads)) = looked else { continue };
+            let Some((run, Some(watermark), leads, hears)) = looked else { continue };
             self.oracle.saw(self.now, run, watermark);
+            if hears {
+                self.oracle.hears(self.now, run);
+            }
             if !leads || !quorum {
                 self.leading.remove(&node.id);
             } else if self.now - *self.leading.entry(node.id).or_insert(self.now) >= 2_000 {

@@ -90,7 +90,7 @@ fn a_damaged_file_is_not_used() {
 async fn the_file_is_written_when_a_version_changes_and_not_with_every_pulse() {
     let dir = tempfile::tempdir().unwrap();
     let desk = desk();
-    let keeping = tokio::spawn(keep_up(Arc::clone(&desk), dir.path().to_owned(), None));
+    let keeping = tokio::spawn(keep_in_file(Arc::clone(&desk), dir.path().to_owned(), None));
     let holds =
         |version| load(dir.path(), node(4), None).is_some_and(|kept| !kept.is_news_to(&kept_with(version)));
     let inode = || std::fs::metadata(dir.path().join(FILE)).map(|known| known.ino()).ok();

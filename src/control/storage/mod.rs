@@ -6,6 +6,8 @@ mod file;
 mod look;
 mod machine;
 #[cfg(test)]
+mod platter;
+#[cfg(test)]
 mod power_cut;
 mod restore;
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Power cuts: a disk that forgets, or tears, whatever was not synced.
+//! Power cuts: whatever the log has said is safe is there after them.
 
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -9,12 +9,10 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use redb::StorageBackend;
 
+use super::platter::Platter;
 use super::*;
 use crate::model::ids::{NodeId, NodeRun};
 use crate::model::time::FleetTime;
-
-/// What a sector of the disk holds: a torn write loses some of them.
-const SECTOR: usize = 512;
 
 /// Whether the disk does what it is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,84 +22,58 @@ enum Sync {
 }
 
 #[derive(Debug)]
-struct Platter {
-    durable: Vec<u8>,
-    current: Vec<u8>,
-    unsynced: Vec<(usize, usize)>,
+struct Drive {
+    platter: Platter,
     sync: Sync,
     /// Operations until the power goes.
     left: u32,
 }
 
 #[derive(Clone, Debug)]
-struct Disk(Arc<Mutex<Platter>>);
+struct Disk(Arc<Mutex<Drive>>);
 
 impl Disk {
     fn new(image: Vec<u8>, sync: Sync, left: u32) -> Self {
-        let current = image.clone();
-        Self(Arc::new(Mutex::new(Platter { durable: image, current, unsynced: Vec::new(), sync, left })))
+        Self(Arc::new(Mutex::new(Drive { platter: Platter::holding(image), sync, left })))
     }
 
-    fn with<T>(&self, work: impl FnOnce(&mut Platter) -> T) -> io::Result<T> {
-        let mut platter = self.0.lock().unwrap();
-        if platter.left == 0 {
+    fn with<T>(&self, work: impl FnOnce(&mut Drive) -> T) -> io::Result<T> {
+        let mut drive = self.0.lock().unwrap();
+        if drive.left == 0 {
             return Err(io::Error::other("the power is gone"));
         }
-        platter.left -= 1;
-        Ok(work(&mut platter))
+        drive.left -= 1;
+        Ok(work(&mut drive))
     }
 
-    /// What is found after the cut: every sector that was not synced is the old or the new one.
     fn after_the_cut(&self, rng: &mut StdRng) -> Vec<u8> {
-        let platter = self.0.lock().unwrap();
-        let mut image = platter.durable.clone();
-        let grown = platter.current.len() > image.len();
-        if grown && rng.random_bool(0.5) {
-            image.resize(platter.current.len(), 0);
-        }
-        for &(from, to) in &platter.unsynced {
-            for start in (from..to).step_by(SECTOR) {
-                let end = (start + SECTOR).min(to).min(image.len()).min(platter.current.len());
-                if start < end && rng.random_bool(0.5) {
-                    image[start..end].copy_from_slice(&platter.current[start..end]);
-                }
-            }
-        }
-        image
+        self.0.lock().unwrap().platter.after_the_cut(rng)
     }
 }
 
 impl StorageBackend for Disk {
     fn len(&self) -> io::Result<u64> {
-        self.with(|platter| platter.current.len() as u64)
+        self.with(|drive| drive.platter.len())
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        self.with(|platter| {
-            let from = usize::try_from(offset).unwrap();
-            out.copy_from_slice(&platter.current[from..from + out.len()]);
-        })
+        self.with(|drive| drive.platter.read(offset, out))
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        self.with(|platter| platter.current.resize(usize::try_from(len).unwrap(), 0))
+        self.with(|drive| drive.platter.set_len(len))
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        self.with(|platter| {
-            if platter.sync == Sync::Honest {
-                platter.durable = platter.current.clone();
-                platter.unsynced.clear();
+        self.with(|drive| {
+            if drive.sync == Sync::Honest {
+                drive.platter.sync();
             }
         })
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        self.with(|platter| {
-            let from = usize::try_from(offset).unwrap();
-            platter.current[from..from + data.len()].copy_from_slice(data);
-            platter.unsynced.push((from, from + data.len()));
-        })
+        self.with(|drive| drive.platter.write(offset, data))
     }
 }
 
@@ -205,7 +177,7 @@ async fn losses(sync: Sync, cuts: u32, seed: u64) -> Vec<String> {
     let founded = || {
         let disk = Disk::new(Vec::new(), Sync::Honest, u32::MAX);
         drop(open(&disk).unwrap());
-        disk.0.lock().unwrap().current.clone()
+        disk.0.lock().unwrap().platter.durable().to_vec()
     };
     let (mut image, mut promised) = (founded(), Promised::default());
     for _ in 0..cuts {
