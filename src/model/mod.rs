@@ -8,6 +8,7 @@ pub mod headcount;
 pub mod ids;
 pub mod leader;
 pub mod ledger;
+pub mod numbered;
 pub mod order;
 pub mod pacing;
 pub mod policy;

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::model::ids::{
     BlockId, Coordinates, EventId, KeyId, LedgerEpoch, LogIndex, NodeId, NodeRun, TicketId, Weight,
 };
+use crate::model::numbered::{EdgeName, Instance};
 use crate::model::order::{BucketStart, OrderKey};
 use crate::model::policy::{Fields, Submission};
 use crate::model::time::FleetTime;
@@ -28,6 +29,15 @@ pub enum Command {
         /// When.
         now: FleetTime,
     },
+    /// Gives an edge a number, before it is told; one that has a number keeps it.
+    Number {
+        /// When.
+        now: FleetTime,
+        /// What its certificate calls it.
+        name: EdgeName,
+        /// The edge.
+        instance: Instance,
+    },
     /// What one tick of the leader changes; nothing is proposed when nothing changes.
     Tick(Tick),
     /// An operator's or a file's change to an event.
@@ -49,6 +59,7 @@ impl Command {
     pub fn set_time(&mut self, time: FleetTime) {
         match self {
             Self::Found { .. } | Self::Register { .. } => {}
+            Self::Number { now, .. } => *now = time,
             Self::Tick(tick) => tick.now = time,
             Self::Change(change) => change.now = time,
             Self::RotateKey { now, key } => {

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::event::EventOutcome;
 use super::live::LiveChange;
-use crate::model::ids::{EventId, KeyId, LogIndex};
+use crate::model::ids::{EventId, KeyId, LogIndex, NodeId};
 use crate::model::policy::{Fault, Merged};
 
 /// What an entry did, in the order of its commands.
@@ -25,6 +25,8 @@ pub enum Step {
     Founded,
     /// The run is registered, or is refused since a newer or equal run of its node is known.
     Registered(Registration),
+    /// The edge has this number; `None`: all are taken.
+    Numbered(Option<NodeId>),
     /// The tick is applied.
     Ticked(Vec<EventOutcome>),
     /// The change is applied, or refused without having changed anything.
@@ -38,7 +40,7 @@ pub enum Step {
 pub enum Registration {
     /// It is the node's run now.
     Accepted,
-    /// A newer or equal run of the node is known.
+    /// A newer or equal run of the node is known, or nobody holds its number any more.
     Outdated,
 }
 

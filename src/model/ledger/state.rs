@@ -1,6 +1,6 @@
 //! The replicated state, and the pure function that applies an entry to it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -9,9 +9,10 @@ use super::command::{Change, ChangeKind, Command, Condition, Span, Tick};
 use super::event::{Event, EventOutcome, check_routes};
 use super::keys::Keys;
 use super::live::LiveChange;
+use super::numbers::Numbers;
 use super::outcome::{ChangeApplied, ChangeError, ChangeOutcome, Outcome, Registration, Step};
 use super::remains::Remains;
-use crate::model::ids::{EventId, LedgerEpoch, LineId, LogIndex, NodeRun, PoolId, TicketId};
+use crate::model::ids::{EventId, LedgerEpoch, LineId, LogIndex, NodeId, NodeRun, PoolId, TicketId};
 use crate::model::policy::{Fields, Policy};
 use crate::model::presence::{Missing, forgiven, merge_span, tickets_horizon};
 use crate::model::time::FleetTime;
@@ -27,6 +28,8 @@ pub struct State {
     pub now: FleetTime,
     /// The runs that may hold a live set.
     pub runs: BTreeMap<NodeRun, RunState>,
+    /// The numbers that edges were given.
+    pub numbers: Numbers,
     /// Forgiven spans, merged.
     pub spans: Vec<Span>,
     /// The signing keys.
@@ -126,6 +129,11 @@ impl State {
                 Step::Founded
             }
             Command::Register { run, now } => Step::Registered(self.register(outcome.index, *run, *now)),
+            Command::Number { now, name, instance } => {
+                self.pass_time(outcome.index, *now);
+                let named = self.given_numbers_named();
+                Step::Numbered(self.numbers.give(self.now, name, *instance, &named))
+            }
             Command::Tick(tick) => Step::Ticked(self.tick(tick, outcome)),
             Command::Change(change) => Step::Changed(self.change(change, outcome)),
             Command::RotateKey { now, key } => {
@@ -144,6 +152,9 @@ impl State {
         if self.runs.keys().filter(of_node).any(|known| known.generation >= run.generation) {
             return Registration::Outdated;
         }
+        if run.node.is_given() && self.numbers.holder(run.node).is_none() {
+            return Registration::Outdated;
+        }
         // A node holds its data directory alone, so a new run proves that the old ones serve nobody any more. After a
         // clean end nothing is known of them, and visitors still have to find their way back.
         let before = self.runs.iter().filter(|(known, _)| known.node == run.node);
@@ -153,6 +164,7 @@ impl State {
         self.runs.retain(|known, _| known.node != run.node);
         let session_max = self.longest(|policy| policy.session_max);
         self.runs.insert(run, RunState::new(index, self.now, session_max));
+        self.numbers.note_serving(run.node, self.now);
         Registration::Accepted
     }
 
@@ -275,6 +287,17 @@ impl State {
         self.forget_spans(now);
         let session_max = self.longest(|policy| policy.session_max);
         self.runs.retain(|_, run| run.honours_until.max(run.heard.after(session_max)).after(SWEEP) > now);
+        let named = self.given_numbers_named();
+        self.numbers.sweep(now, &named);
+    }
+
+    /// The numbers of edges of which something still counts: a run that may honour sessions, a row of who waits, a span
+    /// in which it was away.
+    fn given_numbers_named(&self) -> BTreeSet<NodeId> {
+        let rows = self.events.values().flat_map(|event| event.line.rows.keys().map(|(_, run)| run.node));
+        let runs = self.runs.keys().map(|run| run.node);
+        let spans = self.spans.iter().filter_map(|span| span.node);
+        rows.chain(runs).chain(spans).filter(|node| node.is_given()).collect()
     }
 
     /// Drops spans that no ticket can ask for: time that is forgiven itself does not count towards their age.

@@ -4,6 +4,7 @@ mod any_history;
 mod changes;
 mod keys;
 mod lines;
+mod numbers;
 mod passes;
 mod runs;
 
