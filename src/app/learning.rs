@@ -39,7 +39,7 @@ impl Learning {
                 let _ = pulses.changed().await;
             }
             let Ok(control) = self.desk.control() else { continue };
-            let submitted = submit(&control, settings.node.id, &settings.events).await;
+            let submitted = submit(&control, self.desk.run().node, &settings.events).await;
             let known = |id| self.desk.event(id).is_some();
             if submitted.refused.is_empty() {
                 self.reloader.succeeded();

@@ -1,20 +1,23 @@
 //! This node among others: its identity, the port on which they call, and its place in the fleet.
 
 use std::io;
-use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs, UdpSocket};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use tokio::sync::{mpsc, watch};
 
 use super::node::StartError;
-use crate::config::{ClusterSettings, PeerFiles, ServerAddress};
+use crate::config::{ClusterSettings, OwnNumber, PeerFiles, ServerAddress, SignerFiles};
 use crate::control::{Incoming, Membership, OpenControl, RunningControl};
 use crate::desk::Desk;
 use crate::gossip::{Gossip, Pace};
 use crate::model::ids::{NodeId, NodeRun};
 use crate::model::policy::Fault;
-use crate::peer::{Dialer, Identity, IdentityError, IdentityFiles, Port, Reception, Refusals};
+use crate::peer::{
+    Dialer, Identity, IdentityError, IdentityFiles, Numbering, NumberingError, Port, Reception, Refusals,
+    Unnumbered,
+};
 
 /// Callers who may wait to be attended to.
 const MOST_WAITING: usize = 64;
@@ -23,17 +26,34 @@ const MOST_WAITING: usize = 64;
 ///
 /// # Errors
 /// When its certificate files do not do.
-fn identity(cluster: &ClusterSettings, node: NodeId) -> Result<Identity, IdentityError> {
+pub(super) fn identity(cluster: &ClusterSettings, node: NodeId) -> Result<Identity, IdentityError> {
     let files = &cluster.tls;
     Identity::load(&files.ca, &files.certificate, &files.key, node)
 }
 
 /// What is wrong with the certificate files, under the keys that name them.
-pub(super) fn identity_faults(cluster: &ClusterSettings, node: NodeId) -> Vec<Fault> {
+pub(super) fn identity_faults(cluster: &ClusterSettings, number: OwnNumber) -> Vec<Fault> {
     let PeerFiles { ca, certificate, key } = &cluster.tls;
-    let faults = Identity::faults(IdentityFiles { ca, certificate, key }, node);
+    let files = IdentityFiles { ca, certificate, key };
+    let faults = match number {
+        OwnNumber::Configured(node) => Identity::faults(files, node),
+        OwnNumber::Auto => Unnumbered::faults(files),
+    };
     let told = |error: IdentityError| Fault { path: error.path().to_owned(), problem: error.to_string() };
-    faults.into_iter().map(told).collect()
+    let mut faults: Vec<_> = faults.into_iter().map(told).collect();
+    // A fault of the CA is told once.
+    if faults.is_empty()
+        && let Err(error) = numbering(cluster)
+    {
+        faults.push(Fault { path: "cluster.numbering".to_owned(), problem: error.to_string() });
+    }
+    faults
+}
+
+/// What this node certifies the numbers of edges with, if it does.
+fn numbering(cluster: &ClusterSettings) -> Result<Option<Numbering>, NumberingError> {
+    let load = |files: &SignerFiles| Numbering::load(&cluster.tls.ca, &files.certificate, &files.key);
+    cluster.numbering.as_ref().map(load).transpose()
 }
 
 /// A place in a fleet that is not taken yet.
@@ -44,28 +64,30 @@ pub(super) struct Peering {
     /// Where others call this node.
     at: SocketAddr,
     membership: Membership,
+    numbering: Option<Numbering>,
     refusals: Arc<Refusals>,
 }
 
 impl Peering {
-    /// Reads the certificate; others will call at the listener.
+    /// A place under this identity; others will call at the listener.
     ///
     /// # Errors
-    /// When the certificate or the address to tell others cannot be had.
+    /// When what numbers are certified with, or the address to tell others, cannot be had.
     pub(super) fn open(
         cluster: &ClusterSettings,
+        identity: Identity,
         listener: TcpListener,
         me: NodeRun,
     ) -> Result<Self, StartError> {
-        let identity = identity(cluster, me.node)?;
+        let numbering = numbering(cluster)?;
         let at = match &cluster.advertise {
             Some(advertised) => looked_up(advertised)?,
-            None => listener.local_addr().map_err(|error| StartError::System(error.to_string()))?,
+            None => reached_at(cluster, &listener)?,
         };
         let controllers = cluster.controllers.iter().map(|(node, at)| (*node, at.to_string())).collect();
         let dialer = Dialer::new(identity.clone(), me);
         let membership = Membership { dialer, controllers, heartbeat: cluster.heartbeat };
-        Ok(Self { listener, identity, me, at, membership, refusals: Arc::default() })
+        Ok(Self { listener, identity, me, at, membership, numbering, refusals: Arc::default() })
     }
 
     /// Whom this node does not let in, counted from now on.
@@ -82,12 +104,13 @@ impl Peering {
         open: OpenControl,
         desk: Arc<Desk>,
     ) -> io::Result<(RunningControl, RunningPeers)> {
-        let Self { listener, identity, me, at, membership, refusals } = self;
+        let Self { listener, identity, me, at, membership, numbering, refusals } = self;
         let (control, edges) = mpsc::channel(MOST_WAITING);
         let (raft, controllers) = mpsc::channel(MOST_WAITING);
         let (operator, operators) = mpsc::channel(MOST_WAITING);
         let (gossip, gossips) = mpsc::channel(MOST_WAITING);
-        let reception = Reception { control, raft, operator, gossip };
+        let (number, unnumbered) = mpsc::channel(MOST_WAITING);
+        let reception = Reception { control, raft, operator, gossip, number };
         let gossiping = Gossip {
             desk: Arc::clone(&desk),
             dialer: membership.dialer.clone(),
@@ -101,6 +124,8 @@ impl Peering {
             control: edges,
             raft: controllers,
             operator: operators,
+            number: unnumbered,
+            numbering,
             refusals: Arc::clone(&refusals),
         };
         let running = open.join(desk, membership, incoming)?;
@@ -142,6 +167,33 @@ impl RunningPeers {
             tracing::error!("the thread that other nodes call ended by a fault in the program");
         }
     }
+}
+
+/// Where others reach a listener: where it says, or, if it stands for every address of the machine, at the one from which
+/// this machine reaches the controllers.
+fn reached_at(cluster: &ClusterSettings, listener: &TcpListener) -> Result<SocketAddr, StartError> {
+    let system = |error: io::Error| StartError::System(error.to_string());
+    let at = listener.local_addr().map_err(system)?;
+    if !at.ip().is_unspecified() {
+        return Ok(at);
+    }
+    let own = cluster.controllers.values().find_map(|controller| {
+        let (host, port) = (controller.host.as_str(), controller.port.get());
+        (host, port).to_socket_addrs().ok()?.find_map(|to| {
+            let any: IpAddr =
+                if to.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+            let socket = UdpSocket::bind((any, 0)).ok()?;
+            // Nothing is sent: the system only looks up the way.
+            socket.connect(to).ok()?;
+            Some(socket.local_addr().ok()?.ip())
+        })
+    });
+    let missing = || {
+        StartError::System(
+            "it is not known where other nodes are to call this one: write `cluster.advertise`".to_owned(),
+        )
+    };
+    Ok(SocketAddr::new(own.ok_or_else(missing)?, at.port()))
 }
 
 /// The address behind a name, as it is now.

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use super::node::check;
+use super::numbered::Numbered;
 use crate::admin::AdminToken;
 use crate::config::{Faults, Settings};
 use crate::control::{OpenControl, OpenError};
@@ -16,7 +17,8 @@ use crate::model::policy::Fault;
 pub fn rehearse(file: &Path) -> Result<Settings, Faults> {
     let settings = check(file)?;
     let node = &settings.node;
-    let log = OpenControl::look(&node.data_dir, node.id).err().map(|error| {
+    let look = |number| OpenControl::look(&node.data_dir, number).err();
+    let log = Numbered::last(&settings).and_then(look).map(|error| {
         let path = if matches!(error, OpenError::OtherNode { .. }) { "node.id" } else { "node.data_dir" };
         Fault { path: path.to_owned(), problem: error.to_string() }
     });

@@ -53,7 +53,7 @@ impl Reloader {
     async fn try_file(&self) -> Result<TriedFile, ReloadError> {
         let (new, difference) = self.read().await?;
         let control = self.desk.control()?;
-        let tried = try_submit(&control, new.node.id, &new.events).await;
+        let tried = try_submit(&control, self.desk.run().node, &new.events).await;
         let faults = tried.faults(&new.events);
         if faults.is_empty() { Ok((new, difference, tried)) } else { Err(ReloadError::Refused(faults)) }
     }
@@ -77,7 +77,7 @@ impl Reloader {
         shown.into_iter().for_each(|(certificate, key)| certificate.show(key));
         let mut warnings = new.warnings();
         let control = self.desk.control()?;
-        let submitted = submit(&control, new.node.id, &new.events).await;
+        let submitted = submit(&control, self.desk.run().node, &new.events).await;
         let faults = submitted.faults(&new.events);
         self.settings.store(Arc::new(new));
         submitted.tell();

@@ -44,12 +44,18 @@ fn restore(file: &Path, lost: &[NonZeroU16]) -> Ended {
         }
     };
     let node = &settings.node;
-    match control::restore(&node.data_dir, node.id, &lost.iter().copied().map(NodeId).collect()) {
+    let Some(id) = node.id.configured() else {
+        complain(
+            "anteroom: an edge that the leader numbers keeps no control log; restore the fleet from a controller",
+        );
+        return Ended::Badly;
+    };
+    match control::restore(&node.data_dir, id, &lost.iter().copied().map(NodeId).collect()) {
         Ok(index) => {
             say(&format!(
                 "node {} is the only controller of its fleet, with all that its log holds up to index {}; start it, then add \
                  the others with empty data directories",
-                node.id, index.0
+                id, index.0
             ));
             Ended::Well
         }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::{Ended, complain};
-use crate::app::{self, LogFormat, Node, Outcome, Signals};
+use crate::app::{self, LogFormat, Node, Numbered, Outcome, Signals};
 
 /// How a node begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,9 +24,17 @@ pub(super) fn run(signals: &Signals, config: PathBuf, start: Start, format: LogF
     };
     app::start_logs(format);
     settings.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
+    let numbered = match Numbered::learn(&settings, signals) {
+        Ok(Some(numbered)) => numbered,
+        Ok(None) => return Ended::Well,
+        Err(error) => {
+            complain(&format!("anteroom: {error}"));
+            return Ended::Badly;
+        }
+    };
     let mut node = match start {
-        Start::Fresh => Node::open(settings, Some(config)),
-        Start::InPlaceOfAnother => Node::take_over(settings, config),
+        Start::Fresh => Node::open(settings, Some(config), numbered),
+        Start::InPlaceOfAnother => Node::take_over(settings, config, numbered),
     };
     loop {
         let ended = node.map_err(anyhow::Error::from).and_then(|node| node.run(signals));

@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::read::{milliseconds, required_address, required_path};
-use super::settings::{InvalidServerAddress, ServerAddress, Settings};
+use super::settings::{InvalidServerAddress, OwnNumber, ServerAddress, Settings};
 use crate::model::ids::NodeId;
 use crate::model::policy::{Fault, Reader};
 
@@ -24,6 +24,8 @@ pub struct ClusterSettings {
     pub tls: PeerFiles,
     /// `controllers`: who keeps the control log and where; 1, 3 or 5 of them, no two at one address.
     pub controllers: BTreeMap<NodeId, ServerAddress>,
+    /// `numbering`: what a controller certifies the numbers of edges with; `None`: none are given here.
+    pub numbering: Option<SignerFiles>,
     /// `heartbeat_ms`: between two heartbeats of the leading controller, 50..=1000 ms (100).
     pub heartbeat: Duration,
 }
@@ -39,7 +41,21 @@ pub struct PeerFiles {
     pub key: PathBuf,
 }
 
+/// What a controller signs certificates of numbered edges with, both PEM files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SignerFiles {
+    /// `certificate`: signed by the fleet's CA.
+    pub certificate: PathBuf,
+    /// `key`: its private key.
+    pub key: PathBuf,
+}
+
 impl ClusterSettings {
+    pub(super) fn paths_mut(&mut self) -> impl Iterator<Item = &mut PathBuf> {
+        let numbering = self.numbering.iter_mut().flat_map(|files| [&mut files.certificate, &mut files.key]);
+        self.tls.paths_mut().into_iter().chain(numbering)
+    }
+
     /// `listen`, if others may call this node there.
     fn listen_address(&self) -> Option<ServerAddress> {
         let port = NonZeroU16::new(self.listen.port())?;
@@ -49,7 +65,7 @@ impl ClusterSettings {
 }
 
 impl PeerFiles {
-    pub(super) fn paths_mut(&mut self) -> [&mut PathBuf; 3] {
+    fn paths_mut(&mut self) -> [&mut PathBuf; 3] {
         [&mut self.ca, &mut self.certificate, &mut self.key]
     }
 }
@@ -57,7 +73,7 @@ impl PeerFiles {
 /// The section; `None` if it could not be read, in which case there is a fault.
 pub(super) fn read_cluster(reader: &mut Reader<'_>) -> Option<ClusterSettings> {
     let listen = required_address(reader, "listen", "10.0.0.1:7946");
-    let advertise = read_advertise(reader, listen);
+    let advertise = read_advertise(reader);
     let before = reader.fault_count();
     let tls = reader.object("tls", |reader| PeerFiles {
         ca: required_path(reader, "ca"),
@@ -69,20 +85,17 @@ pub(super) fn read_cluster(reader: &mut Reader<'_>) -> Option<ClusterSettings> {
         reader.fault("tls", format!("is missing; write {form}, as `anteroom certs` makes them"));
     }
     let controllers = read_controllers(reader);
+    let numbering = reader.object("numbering", |reader| SignerFiles {
+        certificate: required_path(reader, "certificate"),
+        key: required_path(reader, "key"),
+    });
     let heartbeat = milliseconds(reader, "heartbeat_ms", 50..=1000, 100);
-    Some(ClusterSettings { listen: listen?, advertise, tls: tls?, controllers, heartbeat })
+    Some(ClusterSettings { listen: listen?, advertise, tls: tls?, controllers, numbering, heartbeat })
 }
 
-fn read_advertise(reader: &mut Reader<'_>, listen: Option<SocketAddr>) -> Option<ServerAddress> {
+fn read_advertise(reader: &mut Reader<'_>) -> Option<ServerAddress> {
     const KEY: &str = "advertise";
-    let Some(text) = reader.text(KEY) else {
-        if listen.is_some_and(|listen| listen.ip().is_unspecified()) {
-            let problem = "is missing: `listen` stands for every address of the machine, and others must know where to \
-                           call; write a host and a port, as \"10.0.0.1:7946\"";
-            reader.fault(KEY, problem);
-        }
-        return None;
-    };
+    let text = reader.text(KEY)?;
     match text.parse::<ServerAddress>() {
         Ok(address) if address.host.parse().is_ok_and(|ip: IpAddr| ip.is_unspecified()) => {
             reader.fault(KEY, format!("nobody can call {text}; write the address that other nodes reach"));
@@ -120,8 +133,10 @@ fn read_controllers(reader: &mut Reader<'_>) -> BTreeMap<NodeId, ServerAddress> 
         let path = format!("{KEY}.{name}");
         let id = node_id(&name);
         if id.is_none() {
-            reader
-                .fault(&path, format!("\"{name}\" is no node id; write 1 to 65535, without zeros in front"));
+            reader.fault(
+                &path,
+                format!("\"{name}\" is no controller's node id; write 1 to 9999, without zeros in front"),
+            );
         }
         let address = match server(&value) {
             Ok(address) => address,
@@ -146,22 +161,46 @@ pub(super) fn check_cluster(settings: &Settings, faults: &mut Vec<Fault>) {
     if faults.iter().any(|fault| fault.path == "node.id") {
         return;
     }
-    let (Some(cluster), me) = (&settings.cluster, settings.node.id) else { return };
+    let Some(cluster) = &settings.cluster else {
+        if settings.node.id == OwnNumber::Auto {
+            let problem =
+                "`auto` needs a `cluster`, whose leader gives the number; write one, or a number from 1 on";
+            faults.push(Fault { path: "node.id".to_owned(), problem: problem.to_owned() });
+        }
+        return;
+    };
+    let me = settings.node.id.configured();
     let ClusterSettings { advertise, controllers, .. } = cluster;
+    if me.is_some() && cluster.listen.ip().is_unspecified() && is_left_out(advertise, faults) {
+        let problem = "is missing: `listen` stands for every address of the machine, and others must know where to \
+                       call; write a host and a port, as \"10.0.0.1:7946\"";
+        faults.push(Fault { path: "cluster.advertise".to_owned(), problem: problem.to_owned() });
+    }
+    if cluster.numbering.is_some() && !me.is_some_and(|me| controllers.contains_key(&me)) {
+        let problem =
+            "is for controllers alone, and this node is none: leave it out, and the key off this machine";
+        faults.push(Fault { path: "cluster.numbering".to_owned(), problem: problem.to_owned() });
+    }
     let listen = cluster.listen_address();
     let own = [("listen", listen.as_ref()), ("advertise", advertise.as_ref())];
     let own = own.into_iter().filter_map(|(key, address)| Some((key, address?)));
     for (key, address) in own.clone() {
-        let is_there = |(node, at): &(&NodeId, &ServerAddress)| **node != me && is_same(at, address);
+        let is_there = |(node, at): &(&NodeId, &ServerAddress)| Some(**node) != me && is_same(at, address);
         if let Some((other, _)) = controllers.iter().find(is_there) {
-            let problem = format!(
-                "{address} is the address of controller {other} in `controllers`, and this is node {me}; write the address \
-                 of this node, or its `node.id`"
-            );
+            let problem = match me {
+                Some(me) => format!(
+                    "{address} is the address of controller {other} in `controllers`, and this is node {me}; write the \
+                     address of this node, or its `node.id`"
+                ),
+                None => format!(
+                    "{address} is the address of controller {other} in `controllers`, and the leader numbers no controller: \
+                     write `node.id: {other}` in place of `auto`, or the address of this node"
+                ),
+            };
             faults.push(Fault { path: format!("cluster.{key}"), problem });
         }
     }
-    let Some(stated) = controllers.get(&me) else { return };
+    let Some((me, stated)) = me.and_then(|me| Some((me, controllers.get(&me)?))) else { return };
     let Some((key, reached)) = own.clone().next_back() else { return };
     if own.into_iter().all(|(_, address)| !may_be_same(stated, address)) {
         let problem = format!(
@@ -170,6 +209,11 @@ pub(super) fn check_cluster(settings: &Settings, faults: &mut Vec<Fault>) {
         );
         faults.push(Fault { path: format!("cluster.controllers.{me}"), problem });
     }
+}
+
+/// Whether an address that could be advertised is not stated, rather than stated badly.
+fn is_left_out(advertise: &Option<ServerAddress>, faults: &[Fault]) -> bool {
+    advertise.is_none() && !faults.iter().any(|fault| fault.path == "cluster.advertise")
 }
 
 fn is_same(one: &ServerAddress, other: &ServerAddress) -> bool {
@@ -185,7 +229,7 @@ fn may_be_same(one: &ServerAddress, other: &ServerAddress) -> bool {
 /// The id that a key spells; one spelling per id (no `01`), so that no controller is given twice.
 fn node_id(name: &str) -> Option<NodeId> {
     let id = name.parse::<NonZeroU16>().ok()?;
-    (id.to_string() == name).then_some(NodeId(id))
+    (id.to_string() == name).then_some(NodeId(id)).filter(|node| !node.is_given())
 }
 
 fn server(value: &Value) -> Result<ServerAddress, String> {

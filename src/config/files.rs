@@ -27,14 +27,20 @@ pub(super) fn check(settings: &Settings, faults: &mut Vec<Fault>) {
         check("cluster.tls.ca".to_owned(), certificate(&cluster.tls.ca));
         check("cluster.tls.certificate".to_owned(), certificate(&cluster.tls.certificate));
         check("cluster.tls.key".to_owned(), private_key(&cluster.tls.key));
+        if let Some(files) = &cluster.numbering {
+            check("cluster.numbering.certificate".to_owned(), certificate(&files.certificate));
+            check("cluster.numbering.key".to_owned(), private_key(&files.key));
+        }
     }
 }
 
 /// Secrets that other users of this machine can get at.
 pub(super) fn exposed(settings: &Settings) -> Vec<String> {
     let keys = settings.listeners.iter().filter_map(|listener| Some(listener.tls.as_ref()?.key.as_path()));
-    let peer = settings.cluster.as_ref().map(|cluster| cluster.tls.key.as_path());
-    let secrets = keys.chain(peer).chain([settings.admin.token_file.as_path()]);
+    let cluster = settings.cluster.as_ref();
+    let peer = cluster.map(|cluster| cluster.tls.key.as_path());
+    let numbering = cluster.and_then(|cluster| Some(cluster.numbering.as_ref()?.key.as_path()));
+    let secrets = keys.chain(peer).chain(numbering).chain([settings.admin.token_file.as_path()]);
     let mode = |path: &Path| std::fs::metadata(path).map_or(0, |known| known.permissions().mode());
     let mut warnings: Vec<_> = secrets
         .filter(|path| mode(path) & 0o006 != 0)

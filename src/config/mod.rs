@@ -19,12 +19,12 @@ mod yaml;
 
 use std::path::Path;
 
-pub use cluster::{ClusterSettings, PeerFiles};
+pub use cluster::{ClusterSettings, PeerFiles, SignerFiles};
 pub use difference::Difference;
 pub use fault::{Fault, Faults, Position};
 pub use settings::{
     AdminSettings, EventSettings, HealthSettings, InvalidServerAddress, Limits, ListenerSettings,
-    MetricsSettings, NodeSettings, OriginSettings, ServerAddress, Settings, TlsFiles,
+    MetricsSettings, NodeSettings, OriginSettings, OwnNumber, ServerAddress, Settings, TlsFiles,
 };
 
 /// Reads and checks a configuration file and the files that it names; relative paths start at its directory.

@@ -12,9 +12,10 @@ use serde_json::{Map, Value};
 use super::cluster::{check_cluster, read_cluster};
 use super::settings::{
     AdminSettings, EventSettings, HealthSettings, Limits, ListenerSettings, MetricsSettings, NodeSettings,
-    OriginSettings, Settings, TlsFiles,
+    OriginSettings, OwnNumber, Settings, TlsFiles,
 };
 use crate::model::ids::{EventId, NodeId};
+use crate::model::numbered::FIRST_GIVEN;
 use crate::model::policy::{Fault, Fields, Policy, Reader, RouteMatch, SameSite};
 use crate::model::route::is_same_route;
 
@@ -109,15 +110,33 @@ fn address(reader: &mut Reader<'_>, default: SocketAddr) -> SocketAddr {
 }
 
 fn read_node(reader: &mut Reader<'_>) -> NodeSettings {
-    let id = reader.number("id", 1..=65_535).and_then(|id| u16::try_from(id).ok()).and_then(NonZeroU16::new);
+    let id = read_own_number(reader);
     let data_dir = PathBuf::from(reader.text("data_dir").unwrap_or_else(|| "data".to_owned()));
     let upgrade_sock = reader.text("upgrade_sock").map(PathBuf::from);
     NodeSettings {
-        id: NodeId(id.unwrap_or(NonZeroU16::MIN)),
+        id,
         upgrade_sock: upgrade_sock.unwrap_or_else(|| data_dir.join("upgrade.sock")),
         data_dir,
         farewell: Duration::from_secs(reader.number("farewell_s", 1..=86_400).unwrap_or(300)),
     }
+}
+
+fn read_own_number(reader: &mut Reader<'_>) -> OwnNumber {
+    let first = OwnNumber::Configured(NodeId(NonZeroU16::MIN));
+    let highest = FIRST_GIVEN - 1;
+    let Some(value) = reader.take("id") else { return first };
+    if value == "auto" {
+        return OwnNumber::Auto;
+    }
+    let number = value.as_u64().filter(|id| (1..=u64::from(highest)).contains(id));
+    let number = number.and_then(|id| u16::try_from(id).ok()).and_then(NonZeroU16::new);
+    if number.is_none() {
+        let problem = format!(
+            "{value} is not a whole number from 1 to {highest}, nor `auto` for an edge that the leader numbers"
+        );
+        reader.fault("id", problem);
+    }
+    number.map_or(first, |number| OwnNumber::Configured(NodeId(number)))
 }
 
 fn default_node() -> NodeSettings {

@@ -44,8 +44,8 @@ pub struct Settings {
 /// `node`: who this node is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeSettings {
-    /// `id`: 1..=65535, unique in the fleet.
-    pub id: NodeId,
+    /// `id`.
+    pub id: OwnNumber,
     /// `data_dir`: where the control log and what the node makes for itself are kept.
     pub data_dir: PathBuf,
     /// `upgrade_sock`: where a process that shall take this one's place asks for it; `upgrade.sock` in the data
@@ -53,6 +53,35 @@ pub struct NodeSettings {
     pub upgrade_sock: PathBuf,
     /// `farewell_s`: the longest that connections may last here once another process has taken over, 1..=86,400 (300).
     pub farewell: Duration,
+}
+
+/// `node.id`: the number of a node, or where it gets one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OwnNumber {
+    /// 1..=9999, unique in the fleet.
+    Configured(NodeId),
+    /// `auto`: the leader of the fleet gives one, from 10,000 on; never to a controller.
+    Auto,
+}
+
+impl OwnNumber {
+    /// The number, if the configuration has it.
+    #[must_use]
+    pub fn configured(self) -> Option<NodeId> {
+        match self {
+            Self::Configured(node) => Some(node),
+            Self::Auto => None,
+        }
+    }
+}
+
+impl fmt::Display for OwnNumber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Configured(node) => node.fmt(f),
+            Self::Auto => f.write_str("auto"),
+        }
+    }
 }
 
 /// One of `listeners`.
@@ -216,7 +245,7 @@ impl Settings {
     pub(super) fn start_paths_at(&mut self, directory: &Path) {
         let tls = self.listeners.iter_mut().filter_map(|listener| listener.tls.as_mut());
         let tls = tls.flat_map(|files| [&mut files.certificate, &mut files.key]);
-        let peer = self.cluster.iter_mut().flat_map(|cluster| cluster.tls.paths_mut());
+        let peer = self.cluster.iter_mut().flat_map(ClusterSettings::paths_mut);
         let node = [&mut self.node.data_dir, &mut self.node.upgrade_sock];
         for path in tls.chain(peer).chain(node).chain([&mut self.admin.token_file]) {
             // The parts are put together anew so that `./data` leaves no `.` in the middle.

@@ -237,3 +237,18 @@ proptest::proptest! {
         }
     }
 }
+
+#[test]
+fn an_edge_that_the_leader_numbers_need_not_say_where_it_is_reached() {
+    let directory = with_peer_files();
+    let text = |id: &str| {
+        format!(
+            "node: {{ id: {id} }}\nlisteners: [ {{ address: 127.0.0.1:1 }} ]\ncluster: {{ listen: 0.0.0.0:7946, tls: {{ ca: ca.crt, \
+             certificate: node.crt, key: node.key }}, controllers: {{ 1: 10.0.0.1:7946 }} }}"
+        )
+    };
+    let edge = parse(&text("auto"), directory.path()).unwrap();
+    assert_eq!((edge.node.id, edge.cluster.unwrap().advertise), (OwnNumber::Auto, None));
+    let faults = parse(&text("4"), directory.path()).unwrap_err();
+    assert_eq!(faults.as_slice()[0].path, "cluster.advertise");
+}

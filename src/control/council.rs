@@ -21,6 +21,7 @@ use super::storage::LogTypes;
 use crate::desk::ControlError;
 use crate::model::ids::{NodeId, NodeRun};
 use crate::model::ledger::State;
+use crate::model::numbered::FIRST_GIVEN;
 use crate::model::time::as_millis;
 use crate::peer::{Address, DialError};
 
@@ -139,6 +140,12 @@ impl Council {
 
     /// Makes a node a controller once it has caught up; if it does not, nothing is changed.
     pub(super) async fn add(&self, node: NodeId, address: String) -> Result<(), ControlError> {
+        if node.is_given() {
+            return Err(ControlError::Conflict(format!(
+                "node {node} is numbered by the leader, and a controller has to have its number from its configuration, below \
+                 {FIRST_GIVEN}"
+            )));
+        }
         let raft = self.raft()?;
         let id = id_of(node);
         let _at_work = self.begin(&raft)?;

@@ -45,6 +45,7 @@ fn nodes(state: &State, acknowledged: &Acknowledged, wall: FleetTime) -> Vec<Val
         let silence = last.map_or_else(|| wall.since(known.heard), |(_, silence)| silence);
         json!({
             "node": run.node,
+            "name": state.numbers.holder(run.node).map(|holder| &holder.name),
             "generation": run.generation,
             "registered_heard_ms": known.heard.0,
             "acknowledged_index": acknowledged.of(run),

@@ -25,7 +25,7 @@ use super::streams::redirect;
 use crate::clock::Clock;
 use crate::desk::Desk;
 use crate::model::ids::NodeId;
-use crate::peer::{Conversation, Dialer, Refusal, Refusals};
+use crate::peer::{Applicant, Conversation, Dialer, Numbering, Refusal, Refusals};
 
 /// This node's place in a fleet.
 #[derive(Clone, Debug)]
@@ -55,6 +55,10 @@ pub struct Incoming {
     pub raft: mpsc::Receiver<Conversation>,
     /// Nodes that an operator has asked.
     pub operator: mpsc::Receiver<Conversation>,
+    /// Edges without a number.
+    pub number: mpsc::Receiver<Applicant>,
+    /// What a controller certifies numbers with; without it none is given here.
+    pub numbering: Option<Numbering>,
     /// Counts who is not let in.
     pub refusals: Arc<Refusals>,
 }

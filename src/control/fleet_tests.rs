@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 use std::net::TcpListener;
 use std::num::NonZeroU16;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,8 +21,8 @@ use crate::model::ids::{Generation, NodeRun};
 use crate::model::ledger::{ChangeKind, Condition};
 use crate::model::policy::Fields;
 use crate::peer::{
-    Address, Conversation, Dialer, Identity, Issued, Port, Purpose, Reception, Refusal, Refusals, issue_ca,
-    issue_node,
+    Address, Conversation, Dialer, Identity, Issued, Numbering, Port, Purpose, Reception, Refusal, Refusals,
+    issue_ca, issue_node, issue_numbering,
 };
 
 fn node(id: u16) -> NodeId {
@@ -77,28 +78,46 @@ impl Fleet {
 
     fn identity(&self, id: u16) -> Identity {
         let issued = issue_node(&self.ca, node(id), Clock::start().wall(), 2).unwrap();
-        let write = |name: &str, text: &str| {
-            let path = self.dir.path().join(name);
-            std::fs::write(&path, text).unwrap();
-            path
-        };
-        let ca = write("ca.crt", &self.ca.certificate);
-        let certificate = write(&format!("{id}.crt"), &issued.certificate);
-        let key = write(&format!("{id}.key"), &issued.key);
+        let [ca, certificate, key] = self.files(&id.to_string(), &issued);
         Identity::load(&ca, &certificate, &key, node(id)).unwrap()
     }
 
+    /// Writes what was issued, beside the CA's certificate.
+    fn files(&self, name: &str, issued: &Issued) -> [PathBuf; 3] {
+        let texts = [
+            ("ca.crt".to_owned(), &self.ca.certificate),
+            (format!("{name}.crt"), &issued.certificate),
+            (format!("{name}.key"), &issued.key),
+        ];
+        texts.map(|(name, text)| {
+            let path = self.dir.path().join(name);
+            std::fs::write(&path, text).unwrap();
+            path
+        })
+    }
+
     fn start(&mut self, id: u16, listener: TcpListener) {
+        self.start_as(id, self.identity(id), listener);
+    }
+
+    /// Starts a node that shows this to others.
+    fn start_as(&mut self, id: u16, identity: Identity, listener: TcpListener) {
         let clock = Clock::start();
         let open = OpenControl::open(&self.dir.path().join(id.to_string()), node(id), clock).unwrap();
-        let (me, identity) = (open.run(), self.identity(id));
+        let me = open.run();
+        let numbering = self.controllers.contains_key(&node(id)).then(|| {
+            let issued = issue_numbering(&self.ca, clock.wall(), 2).unwrap();
+            let [ca, certificate, key] = self.files(&format!("numbering-{id}"), &issued);
+            Numbering::load(&ca, &certificate, &key).unwrap()
+        });
         let at = listener.local_addr().unwrap().to_string();
         let desk = Desk::new(me, clock);
         let (control, edges) = mpsc::channel(8);
         let (raft, controllers) = mpsc::channel(8);
         let (operator, operators) = mpsc::channel(8);
         let (gossip, _) = mpsc::channel(1);
-        let reception = Reception { control, raft, operator, gossip };
+        let (number, unnumbered) = mpsc::channel(8);
+        let reception = Reception { control, raft, operator, gossip, number };
         let membership = Membership {
             dialer: Dialer::new(identity.clone(), me),
             controllers: self.controllers.clone(),
@@ -109,6 +128,8 @@ impl Fleet {
             control: edges,
             raft: controllers,
             operator: operators,
+            number: unnumbered,
+            numbering,
             refusals: Arc::clone(&refusals),
         };
         let control = open.join(Arc::clone(&desk), membership, incoming).unwrap();
@@ -204,6 +225,7 @@ impl Fleet {
 
 mod founding;
 mod members;
+mod numbers;
 mod restored;
 
 async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {

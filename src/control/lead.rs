@@ -107,7 +107,7 @@ impl<'a> Lead<'a> {
             log.state().read(|state| (state.now, state.epoch.is_some(), state.runs.clone()));
         let registered = runs.contains_key(&desk.run());
         let others = runs.keys().filter(|run| **run != desk.run()).count();
-        let mut streams = Streams::new(Arc::clone(post.refusals));
+        let mut streams = Streams::new(Arc::clone(post.refusals), log.state().clone());
         let reports = match post.company {
             Company::Alone => Vec::new(),
             Company::Fleet => first_reports(desk.report(), others, &mut streams, callers).await,

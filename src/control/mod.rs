@@ -12,6 +12,7 @@ mod follow;
 mod heard;
 mod keep;
 mod lead;
+mod number;
 mod peers;
 mod port;
 mod queue;

@@ -15,10 +15,11 @@ use super::queue::{Answer, Asking};
 use super::storage::SharedState;
 use crate::clock::Clock;
 use crate::desk::{Changed, ControlError, ControlPort, FleetDeed, Tried};
-use crate::model::ids::{EventId, KeyId, LogIndex, TicketId};
+use crate::model::ids::{EventId, KeyId, LogIndex, NodeId, TicketId};
 use crate::model::ledger::{
     self, Change, ChangeApplied, ChangeError, ChangeKind, Command, Condition, Step, Tick,
 };
+use crate::model::numbered::{EdgeName, Instance};
 use crate::model::policy::{Fields, Policy};
 
 /// How long an answer may take.
@@ -53,6 +54,19 @@ impl ControlLog {
             Ok(Err(_)) | Err(_) => return Err(ControlError::Unknown),
         };
         answer.map_err(ControlError::Unavailable)
+    }
+
+    /// The number of an edge, once it is in the log; `None`: all are taken.
+    pub(super) async fn number(
+        &self,
+        name: EdgeName,
+        instance: Instance,
+    ) -> Result<Option<NodeId>, ControlError> {
+        let now = self.clock.wall();
+        match self.put(Command::Number { now, name, instance }).await? {
+            (_, Step::Numbered(node)) => Ok(node),
+            _ => Err(ControlError::Unknown),
+        }
     }
 
     fn proposed(&self, event: EventId, kind: ChangeKind, condition: Condition) -> Change {

@@ -19,6 +19,7 @@ use super::follow::{Edge, Search, follow};
 use super::heard::Heard;
 use super::keep;
 use super::lead::{Company, Ended, Post, lead};
+use super::number::{Counter, answer_applicants};
 use super::port::ControlLog;
 use super::queue::{Queue, queue};
 use super::raft::{Log, LogFailure};
@@ -52,6 +53,15 @@ impl OpenControl {
     /// As of the opening itself, but that a directory in use is in order.
     pub fn look(data_dir: &Path, node: NodeId) -> Result<(), OpenError> {
         Storage::look(data_dir, node)
+    }
+
+    /// Removes from `data_dir` what an edge kept there under another number that a leader had given it; nobody must be at
+    /// work in it. Whatever else is there is left as it is.
+    ///
+    /// # Errors
+    /// When the file cannot be removed.
+    pub fn clear_for(data_dir: &Path, node: NodeId) -> Result<(), OpenError> {
+        Storage::clear_for(data_dir, node)
     }
 
     /// Opens the control log in `data_dir`, or makes it, and begins a new run of the node.
@@ -234,13 +244,14 @@ fn join(
     let (seat, standing) = (membership.clone(), leadership.clone());
     let council = Council::new(Arc::clone(&raft), seat, standing, heard.clone(), beginning.clone());
     let Parts { queue, stop, state, acknowledged, log } = Parts::new(clock, Some(council.clone()));
-    let Incoming { control, raft: controllers, operator, refusals } = incoming;
+    let Incoming { control, raft: controllers, operator, number, numbering, refusals } = incoming;
+    let counter = Counter { log: Arc::clone(&log), leadership: leadership.clone(), numbering };
     let local = membership.is_controller().then_some(log as Arc<dyn ControlPort>);
     let relay = Arc::new(Relay::new(local, leadership.clone(), membership.clone()));
     desk.set_control(Arc::clone(&relay) as _);
     if !membership.is_controller() {
         // Nobody is served here: whoever calls hears so.
-        drop((control, controllers, operator));
+        drop((control, controllers, operator, number));
         let edge = LoneEdge { desk, stop: Arc::clone(&stop), membership };
         let work = async move {
             // The file stays open: it is locked, so that no second process takes this node's directory.
@@ -278,10 +289,12 @@ fn join(
             Arc::clone(&refusals),
         ));
         let relaying = tokio::spawn(answer_operators(operator, relay, refusals));
+        let numbering = tokio::spawn(answer_applicants(number, counter));
         controller.run(storage, reopen).await;
         keeping.abort();
         answering.abort();
         relaying.abort();
+        numbering.abort();
     };
     Played {
         #[cfg(test)]

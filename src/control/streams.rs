@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
+use super::storage::SharedState;
 use crate::model::exchange::{Pulse, Report};
 use crate::model::ids::{NodeId, NodeRun};
 use crate::peer::{Conversation, Hearing, Refusal, Refusals, Saying};
@@ -52,6 +53,8 @@ pub(super) struct Streams {
     sender: mpsc::Sender<Heard>,
     reports: mpsc::Receiver<Heard>,
     refusals: Arc<Refusals>,
+    /// Tells who holds which number.
+    state: SharedState,
     open: BTreeMap<NodeRun, Stream>,
 }
 
@@ -71,14 +74,18 @@ impl Drop for Stream {
 }
 
 impl Streams {
-    pub(super) fn new(refusals: Arc<Refusals>) -> Self {
+    pub(super) fn new(refusals: Arc<Refusals>, state: SharedState) -> Self {
         let (sender, reports) = mpsc::channel(MOST_REPORTS);
-        Self { sender, reports, refusals, open: BTreeMap::new() }
+        Self { sender, reports, refusals, state, open: BTreeMap::new() }
     }
 
-    /// Takes a caller in; an older stream of the same run is over.
+    /// Takes a caller in, unless it goes by a number that it does not hold; an older stream of the same run is over.
     pub(super) fn open(&mut self, conversation: Conversation) {
         let run = conversation.peer();
+        let holds = |instance| self.state.read(|state| state.numbers.is_holder(run.node, instance));
+        if run.node.is_given() && !conversation.instance().is_some_and(holds) {
+            return self.turn_away(conversation, Refusal::NotHolder);
+        }
         let (saying, hearing) = conversation.split();
         let (pulses, to_say) = mpsc::channel(MOST_PULSES);
         tokio::spawn(say_all(saying, to_say));
@@ -142,6 +149,13 @@ impl Streams {
             self.refusals.note(why, &format_args!("node {}", run.node));
             let _ = stream.pulses.try_send(ToEdge::Refused(why));
         }
+    }
+
+    /// Says to a caller why it is not taken in, and counts it.
+    fn turn_away(&self, caller: Conversation, why: Refusal) {
+        self.refusals.note(why, &format_args!("node {}", caller.peer().node));
+        let (mut saying, _) = caller.split();
+        tokio::spawn(async move { drop(saying.say(&ToEdge::Refused(why)).await) });
     }
 
     /// Which runs hold a stream.

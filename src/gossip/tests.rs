@@ -91,7 +91,9 @@ impl Fleet {
     fn port(&self, me: NodeRun) -> (JoinHandle<()>, mpsc::Receiver<Conversation>) {
         let (gossip, callers) = mpsc::channel(8);
         let (other, _) = mpsc::channel(1);
-        let reception = Reception { control: other.clone(), raft: other.clone(), operator: other, gossip };
+        let (number, _) = mpsc::channel(1);
+        let reception =
+            Reception { control: other.clone(), raft: other.clone(), operator: other, gossip, number };
         let listener = self.places[&me.node.0.get()].0.try_clone().unwrap();
         let identity = self.identity(me.node.0.get());
         let port = Port::new(listener, &identity, me, reception, Arc::new(Refusals::default())).unwrap();

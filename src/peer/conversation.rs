@@ -8,6 +8,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadHalf, Wr
 
 use super::refusals::Refusal;
 use crate::model::ids::NodeRun;
+use crate::model::numbered::Instance;
 
 /// No frame is longer, in bytes: the live set of the largest event takes some 30 MB.
 const LONGEST: u32 = 64 << 20;
@@ -54,6 +55,7 @@ impl<T: AsyncRead + AsyncWrite + Send + Sync + Unpin> Stream for T {}
 /// A connection to a node that is who it says it is.
 pub struct Conversation {
     peer: NodeRun,
+    instance: Option<Instance>,
     saying: Saying,
     hearing: Hearing,
 }
@@ -66,13 +68,24 @@ impl std::fmt::Debug for Conversation {
 
 impl Conversation {
     pub(super) fn new(peer: NodeRun, saying: Saying, hearing: Hearing) -> Self {
-        Self { peer, saying, hearing }
+        Self { peer, instance: None, saying, hearing }
+    }
+
+    /// The same, with what the caller's certificate tells.
+    pub(super) fn with_instance(self, instance: Option<Instance>) -> Self {
+        Self { instance, ..self }
     }
 
     /// Who is at the other end.
     #[must_use]
     pub fn peer(&self) -> NodeRun {
         self.peer
+    }
+
+    /// The key by which a caller has proved who it is; `None` where this node called, and where there is no TLS.
+    #[must_use]
+    pub fn instance(&self) -> Option<Instance> {
+        self.instance
     }
 
     /// Says one thing.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
@@ -75,13 +76,18 @@ pub trait Way: fmt::Debug + Send + Sync {
 #[async_trait]
 impl Way for Identity {
     async fn to(&self, address: &Address) -> io::Result<Box<dyn Stream>> {
-        let name = ServerName::try_from(name_of(address.node))
-            .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
-        let stream = TcpStream::connect(&address.at).await?;
-        stream.set_nodelay(true)?;
-        let tls = TlsConnector::from(Arc::clone(&self.client));
-        Ok(Box::new(tls.connect(name, stream).await?))
+        by_tls(&self.client, address).await
     }
+}
+
+/// A stream to the node at an address, which has to prove that it is that node.
+pub(super) async fn by_tls(client: &Arc<ClientConfig>, address: &Address) -> io::Result<Box<dyn Stream>> {
+    let name = ServerName::try_from(name_of(address.node))
+        .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
+    let stream = TcpStream::connect(&address.at).await?;
+    stream.set_nodelay(true)?;
+    let tls = TlsConnector::from(Arc::clone(client));
+    Ok(Box::new(tls.connect(name, stream).await?))
 }
 
 /// Calls other nodes in the name of this one.
@@ -129,6 +135,6 @@ impl Dialer {
     }
 }
 
-fn unreachable(to: &Address, source: io::Error) -> DialError {
+pub(super) fn unreachable(to: &Address, source: io::Error) -> DialError {
     DialError::Unreachable { node: to.node, at: to.at.clone(), source }
 }

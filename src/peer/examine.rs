@@ -11,7 +11,7 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::sign::CertifiedKey;
 use rustls::{CertificateError, Error, RootCertStore};
 
-use super::identity::is_of;
+use super::identity::{edge_name, is_of};
 use crate::model::ids::NodeId;
 
 /// Why a node cannot show who it is.
@@ -38,6 +38,26 @@ pub enum IdentityError {
         /// `node.id`.
         node: NodeId,
     },
+    /// The certificate is of edges that the leader numbers, and this node has a number.
+    #[error(
+        "{path} is the certificate of an edge that the leader numbers, and this is node {node}: write `node.id: auto`, or \
+         make another one with `anteroom certs node --id {node}`"
+    )]
+    Unnumbered {
+        /// The certificate.
+        path: PathBuf,
+        /// `node.id`.
+        node: NodeId,
+    },
+    /// The leader is to number this node, and the certificate does not allow it.
+    #[error(
+        "`node.id` is `auto`, and {path} is no certificate for that: make one with `anteroom certs edge`, or write the number \
+         for which this one was made as `node.id`"
+    )]
+    Numbered {
+        /// The certificate.
+        path: PathBuf,
+    },
     /// Another authority has signed the certificate.
     #[error(
         "{ca} did not sign {certificate}, so no node of one fleet would know the other: put the `ca.crt` here that lies beside \
@@ -51,15 +71,15 @@ pub enum IdentityError {
     },
     /// The certificate is over.
     #[error(
-        "{path} has expired at {at}, and nobody talks to this node: make a new one with `anteroom certs node --id {node}`"
+        "{path} has expired at {at}, and nobody talks to this node: make a new one with `anteroom certs {way}`"
     )]
     Expired {
         /// The certificate.
         path: PathBuf,
         /// When.
         at: Timestamp,
-        /// `node.id`.
-        node: NodeId,
+        /// How a new one is made.
+        way: String,
     },
     /// The certificate does not hold yet.
     #[error("{path} does not hold before {from}: is the clock of this machine right?")]
@@ -100,7 +120,11 @@ impl IdentityError {
             Self::Tls(_) => return "cluster.tls",
             Self::File { part, .. } => *part,
             Self::OtherAuthority { .. } => IdentityPart::Authority,
-            Self::OtherNode { .. } | Self::Expired { .. } | Self::NotYet { .. } => IdentityPart::Certificate,
+            Self::OtherNode { .. }
+            | Self::Unnumbered { .. }
+            | Self::Numbered { .. }
+            | Self::Expired { .. }
+            | Self::NotYet { .. } => IdentityPart::Certificate,
             Self::OtherKey { .. } => IdentityPart::Key,
         };
         match part {
@@ -125,8 +149,41 @@ pub struct IdentityFiles<'a> {
 type Parts =
     (Option<Arc<RootCertStore>>, Option<Vec<CertificateDer<'static>>>, Option<PrivateKeyDer<'static>>);
 
+/// Whose certificate the files should hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Expected {
+    /// This node's.
+    Node(NodeId),
+    /// That of edges which the leader numbers.
+    Unnumbered,
+}
+
+impl Expected {
+    fn fault(self, own: &CertificateDer<'_>, path: &Path) -> Option<IdentityError> {
+        let path = path.to_owned();
+        match self {
+            Self::Node(node) if is_of(own, node) => None,
+            Self::Node(node) if edge_name(own).is_some() => Some(IdentityError::Unnumbered { path, node }),
+            Self::Node(node) => Some(IdentityError::OtherNode { path, node }),
+            Self::Unnumbered if edge_name(own).is_some() => None,
+            Self::Unnumbered => Some(IdentityError::Numbered { path }),
+        }
+    }
+
+    fn way(self) -> String {
+        match self {
+            Self::Node(node) => format!("node --id {node}"),
+            Self::Unnumbered => "edge".to_owned(),
+        }
+    }
+}
+
 /// Reads the files, and finds everything that is wrong with them at `now`.
-pub(super) fn examine(files: IdentityFiles<'_>, node: NodeId, now: UnixTime) -> (Parts, Vec<IdentityError>) {
+pub(super) fn examine(
+    files: IdentityFiles<'_>,
+    expected: Expected,
+    now: UnixTime,
+) -> (Parts, Vec<IdentityError>) {
     let IdentityFiles { ca, certificate, key } = files;
     let mut faults = Vec::new();
     let roots = roots(ca).map_err(|fault| faults.push(fault)).ok();
@@ -135,12 +192,12 @@ pub(super) fn examine(files: IdentityFiles<'_>, node: NodeId, now: UnixTime) -> 
     let secret = PrivateKeyDer::from_pem_file(key).map_err(unreadable);
     let secret = secret.map_err(|fault| faults.push(fault)).ok();
     if let Some([own, others @ ..]) = chain.as_deref() {
-        if !is_of(own, node) {
-            faults.push(IdentityError::OtherNode { path: certificate.to_owned(), node });
-        }
+        faults.extend(expected.fault(own, certificate));
         let verified = Verification { roots: roots.as_ref(), own, others }.run(now);
         faults.extend(verified.into_iter().map(|trouble| match trouble {
-            Trouble::Expired(at) => IdentityError::Expired { path: certificate.to_owned(), at, node },
+            Trouble::Expired(at) => {
+                IdentityError::Expired { path: certificate.to_owned(), at, way: expected.way() }
+            }
             Trouble::NotYet(from) => IdentityError::NotYet { path: certificate.to_owned(), from },
             Trouble::Unsigned => {
                 IdentityError::OtherAuthority { ca: ca.to_owned(), certificate: certificate.to_owned() }
@@ -281,7 +338,8 @@ mod tests {
         let certificate = write("node.crt", &certificate.certificate);
         let key = write("node.key", &key.key);
         let files = IdentityFiles { ca: &ca, certificate: &certificate, key: &key };
-        let (_, faults) = examine(files, node(1), UnixTime::since_unix_epoch(Duration::from_secs(at)));
+        let (_, faults) =
+            examine(files, Expected::Node(node(1)), UnixTime::since_unix_epoch(Duration::from_secs(at)));
         faults.iter().map(|fault| (fault.path(), fault.to_string())).collect()
     }
 

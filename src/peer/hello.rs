@@ -22,6 +22,8 @@ pub enum Purpose {
     Operator,
     /// Gossip.
     Gossip,
+    /// A number for an edge that has none.
+    Number,
 }
 
 /// The dialer's first words.
@@ -29,7 +31,8 @@ pub enum Purpose {
 pub(super) struct Hello {
     version: u16,
     oldest: u16,
-    pub(super) run: NodeRun,
+    /// `None`: an edge that has no number yet.
+    pub(super) run: Option<NodeRun>,
     pub(super) purpose: Purpose,
 }
 
@@ -38,7 +41,12 @@ pub(super) type Welcome = Result<NodeRun, Refusal>;
 
 impl Hello {
     pub(super) fn new(run: NodeRun, purpose: Purpose) -> Self {
-        Self { version: VERSION, oldest: OLDEST, run, purpose }
+        Self { version: VERSION, oldest: OLDEST, run: Some(run), purpose }
+    }
+
+    /// Of an edge that asks for a number.
+    pub(super) fn unnumbered() -> Self {
+        Self { version: VERSION, oldest: OLDEST, run: None, purpose: Purpose::Number }
     }
 
     /// Whether both sides know a version of each other's.
@@ -56,7 +64,7 @@ mod tests {
     #[test]
     fn versions_understand_each_other_if_neither_is_too_old_for_the_other() {
         let run = NodeRun { node: NodeId(NonZeroU16::MIN), generation: Generation(1) };
-        let hello = |version, oldest| Hello { version, oldest, run, purpose: Purpose::Control };
+        let hello = |version, oldest| Hello { version, oldest, run: Some(run), purpose: Purpose::Control };
         assert!(Hello::new(run, Purpose::Raft).is_understood());
         assert!(hello(VERSION + 3, VERSION).is_understood());
         assert!(!hello(VERSION + 3, VERSION + 1).is_understood());

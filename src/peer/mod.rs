@@ -10,6 +10,7 @@ mod examine;
 mod hello;
 mod identity;
 mod issue;
+mod numbering;
 mod port;
 mod refusals;
 
@@ -18,7 +19,8 @@ pub use dial::{Address, DialError, Dialer, Way};
 pub use examine::{IdentityError, IdentityFiles, IdentityPart};
 pub use hello::Purpose;
 pub use identity::Identity;
-pub use issue::{IssueError, Issued, issue_ca, issue_node, node_name};
+pub use issue::{IssueError, Issued, issue_ca, issue_node, issue_numbering, issue_unnumbered, node_name};
+pub use numbering::{Applicant, EdgeKey, Given, NoNumber, Numbering, NumberingError, Unnumbered};
 pub use port::{Port, Reception, Usher};
 pub use refusals::{Refusal, Refusals};
 

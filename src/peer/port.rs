@@ -12,11 +12,13 @@ use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 use tokio_rustls::TlsAcceptor;
 
-use super::conversation::{Conversation, LONGEST_HELLO, Stream, halves};
+use super::conversation::{Conversation, LONGEST_HELLO, Saying, Stream, halves};
 use super::hello::{Hello, Purpose, Welcome};
-use super::identity::{Identity, is_of};
+use super::identity::{Identity, edge_name, instance_of, is_of};
+use super::numbering::Applicant;
 use super::refusals::{Refusal, Refusals};
 use crate::model::ids::{NodeId, NodeRun};
+use crate::model::numbered::{EdgeName, Instance};
 
 /// How long whoever calls may take to say who it is.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -38,17 +40,29 @@ pub struct Reception {
     pub operator: mpsc::Sender<Conversation>,
     /// For [`Purpose::Gossip`].
     pub gossip: mpsc::Sender<Conversation>,
+    /// For [`Purpose::Number`].
+    pub number: mpsc::Sender<Applicant>,
 }
 
 impl Reception {
-    fn door(&self, purpose: Purpose) -> &mpsc::Sender<Conversation> {
-        match purpose {
+    /// The door for nodes that have a number; `None`: who comes for this has none.
+    fn door(&self, purpose: Purpose) -> Option<&mpsc::Sender<Conversation>> {
+        Some(match purpose {
             Purpose::Control => &self.control,
             Purpose::Raft => &self.raft,
             Purpose::Operator => &self.operator,
             Purpose::Gossip => &self.gossip,
-        }
+            Purpose::Number => return None,
+        })
     }
+}
+
+/// What a caller's certificate tells beyond the number that it claims.
+#[derive(Debug, Default)]
+struct Shown {
+    instance: Option<Instance>,
+    /// What it calls edges without a number, if it is of such.
+    name: Option<EdgeName>,
 }
 
 /// The port on which other nodes call.
@@ -150,7 +164,8 @@ impl Host {
         let stream = self.tls.accept(stream).await.map_err(|_| Refusal::Certificate)?;
         let certificate = stream.get_ref().1.peer_certificates().and_then(<[_]>::first).cloned();
         let certificate = certificate.ok_or(Refusal::Certificate)?;
-        self.usher.greet(Box::new(stream), |node| is_of(&certificate, node)).await
+        let shown = Shown { instance: instance_of(&certificate), name: edge_name(&certificate) };
+        self.usher.greet(Box::new(stream), |node| is_of(&certificate, node), shown).await
     }
 }
 
@@ -171,7 +186,7 @@ impl Usher {
 
     /// Lets a caller in whom the way proves to be the node that `proves` is true of; refused ones are counted.
     pub async fn admit(&self, stream: Box<dyn Stream>, proves: impl Fn(NodeId) -> bool) {
-        let greeted = tokio::time::timeout(PATIENCE, self.greet(stream, proves)).await;
+        let greeted = tokio::time::timeout(PATIENCE, self.greet(stream, proves, Shown::default())).await;
         match greeted.unwrap_or(Err(Refusal::Silent)) {
             Ok(let_in) => let_in.lead().await,
             Err(refusal) => self.refuse(refusal, &"the other end"),
@@ -182,31 +197,60 @@ impl Usher {
         &self,
         stream: Box<dyn Stream>,
         proves: impl Fn(NodeId) -> bool,
+        shown: Shown,
     ) -> Result<LetIn, Refusal> {
-        let (mut saying, mut hearing) = halves(stream);
+        let (saying, mut hearing) = halves(stream);
         let hello: Hello = hearing
             .hear_at_most(LONGEST_HELLO)
             .await
             .map_err(|error| error.refusal().unwrap_or(Refusal::Garbage))?;
-        let door = self.reception.door(hello.purpose);
-        let refusal = if !hello.is_understood() {
-            Some(Refusal::Version)
-        } else if !proves(hello.run.node) {
-            Some(Refusal::WrongNode)
-        } else if hello.run.node == self.me.node {
-            Some(Refusal::SameNode)
-        } else if door.is_closed() {
-            Some(Refusal::NotServed)
-        } else {
-            None
-        };
-        let welcome: Welcome = refusal.map_or(Ok(self.me), Err);
-        // Whoever is gone before the answer needs none.
-        let _ = saying.say(&welcome).await;
-        match refusal {
-            Some(refusal) => Err(refusal),
-            None => Ok(LetIn { door: door.clone(), caller: Conversation::new(hello.run, saying, hearing) }),
+        if !hello.is_understood() {
+            return self.turn_away(saying, Refusal::Version).await;
         }
+        match (hello.run, self.reception.door(hello.purpose), shown.name) {
+            (Some(run), Some(door), _) => {
+                let refusal = if !proves(run.node) {
+                    Some(Refusal::WrongNode)
+                } else if run.node == self.me.node {
+                    Some(Refusal::SameNode)
+                } else {
+                    door.is_closed().then_some(Refusal::NotServed)
+                };
+                if let Some(refusal) = refusal {
+                    return self.turn_away(saying, refusal).await;
+                }
+                let saying = self.welcome(saying).await;
+                let caller = Conversation::new(run, saying, hearing).with_instance(shown.instance);
+                Ok(LetIn::Node(door.clone(), caller))
+            }
+            (None, None, Some(_)) if self.reception.number.is_closed() => {
+                self.turn_away(saying, Refusal::NotServed).await
+            }
+            (None, None, Some(name)) => {
+                let saying = self.welcome(saying).await;
+                let application = hearing.hear_at_most(LONGEST_HELLO).await;
+                let application = application.map_err(|error| error.refusal().unwrap_or(Refusal::Garbage))?;
+                Ok(LetIn::Unnumbered(
+                    self.reception.number.clone(),
+                    Applicant::new(name, application, saying),
+                ))
+            }
+            _ => self.turn_away(saying, Refusal::WrongNode).await,
+        }
+    }
+
+    /// Says who answers. Whoever is gone before needs no answer.
+    async fn welcome(&self, mut saying: Saying) -> Saying {
+        let welcome: Welcome = Ok(self.me);
+        let _ = saying.say(&welcome).await;
+        saying
+    }
+
+    /// Says why not.
+    async fn turn_away(&self, mut saying: Saying, refusal: Refusal) -> Result<LetIn, Refusal> {
+        let welcome: Welcome = Err(refusal);
+        let _ = saying.say(&welcome).await;
+        Err(refusal)
     }
 
     fn refuse(&self, refusal: Refusal, from: &dyn fmt::Display) {
@@ -215,13 +259,19 @@ impl Usher {
 }
 
 /// A caller who is known, before the door that it wants.
-struct LetIn {
-    door: mpsc::Sender<Conversation>,
-    caller: Conversation,
+enum LetIn {
+    Node(mpsc::Sender<Conversation>, Conversation),
+    Unnumbered(mpsc::Sender<Applicant>, Applicant),
 }
 
 impl LetIn {
     async fn lead(self) {
-        let _ = tokio::time::timeout(PATIENCE, self.door.send(self.caller)).await;
+        let leading = async {
+            match self {
+                Self::Node(door, caller) => drop(door.send(caller).await),
+                Self::Unnumbered(door, applicant) => drop(door.send(applicant).await),
+            }
+        };
+        let _ = tokio::time::timeout(PATIENCE, leading).await;
     }
 }

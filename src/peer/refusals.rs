@@ -34,11 +34,13 @@ pub enum Refusal {
     EmptyLog,
     /// A controller that was lost before the fleet was restored, and was not added since.
     Lost,
+    /// An edge by a number that it does not hold.
+    NotHolder,
 }
 
 impl Refusal {
     /// All of them.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Certificate,
         Self::Garbage,
         Self::Version,
@@ -52,6 +54,7 @@ impl Refusal {
         Self::NotController,
         Self::EmptyLog,
         Self::Lost,
+        Self::NotHolder,
     ];
 
     /// The word for it in metrics.
@@ -71,6 +74,7 @@ impl Refusal {
             Self::NotController => "not_controller",
             Self::EmptyLog => "empty_log",
             Self::Lost => "lost",
+            Self::NotHolder => "not_holder",
         }
     }
 }
@@ -105,6 +109,9 @@ impl fmt::Display for Refusal {
             Self::Lost => {
                 "it was named as lost when this fleet was restored, and has the disk of before: end it at once, since with \
                  others like it it lets in visitors beside this fleet, and add it with an empty `node.data_dir`"
+            }
+            Self::NotHolder => {
+                "its number is another edge's, or was given back while it was away: start it again, and it gets another"
             }
         })
     }

@@ -50,6 +50,7 @@ struct House {
     at: SocketAddr,
     refusals: Arc<Refusals>,
     let_in: mpsc::Receiver<Conversation>,
+    unnumbered: mpsc::Receiver<Applicant>,
 }
 
 impl House {
@@ -60,10 +61,12 @@ impl House {
         let refusals = Arc::new(Refusals::default());
         let (door, let_in) = mpsc::channel(8);
         let (gossip, _) = mpsc::channel(1);
-        let reception = Reception { control: door.clone(), raft: door.clone(), operator: door, gossip };
+        let (number, unnumbered) = mpsc::channel(8);
+        let reception =
+            Reception { control: door.clone(), raft: door.clone(), operator: door, gossip, number };
         let port = Port::new(listener, &identity(&ca, 1), run(1), reception, Arc::clone(&refusals)).unwrap();
         tokio::spawn(port.serve());
-        Self { ca, at, refusals, let_in }
+        Self { ca, at, refusals, let_in, unnumbered }
     }
 
     async fn call(&self) -> TcpStream {
@@ -151,7 +154,7 @@ async fn whoever_talks_without_tls_is_not_let_in() {
 async fn garbage_instead_of_a_hello_is_refused() {
     let mut house = House::open();
     let node = identity(&house.ca, 2);
-    let said = [frame(&[0xff_u8; 32]), frame(&()), frame(&(1_u16, 1_u16, run(2), Purpose::Raft, 0_u8))];
+    let said = [frame(&[0xff_u8; 32]), frame(&()), frame(&(1_u16, 1_u16, Some(run(2)), Purpose::Raft, 0_u8))];
     for (nth, said) in said.into_iter().enumerate() {
         let mut stream = house.shake_hands(&node).await;
         stream.write_all(&said).await.unwrap();
@@ -195,7 +198,7 @@ async fn a_hello_must_fit_the_certificate_and_the_node_that_is_called() {
 async fn a_version_that_is_too_old_is_told_so() {
     let mut house = House::open();
     let mut stream = house.shake_hands(&identity(&house.ca, 2)).await;
-    stream.write_all(&frame(&(0_u16, 0_u16, run(2), Purpose::Control))).await.unwrap();
+    stream.write_all(&frame(&(0_u16, 0_u16, Some(run(2)), Purpose::Control))).await.unwrap();
     let expected = frame(&Err::<NodeRun, _>(Refusal::Version));
     let mut answer = vec![0; expected.len()];
     stream.read_exact(&mut answer).await.unwrap();
@@ -235,7 +238,7 @@ async fn three_hundred_silent_callers_keep_no_node_out() {
 async fn who_was_let_in_and_announces_too_much_is_told_apart_from_who_hangs_up() {
     let mut house = House::open();
     let node = identity(&house.ca, 2);
-    let hello = frame(&(1_u16, 1_u16, run(2), Purpose::Control));
+    let hello = frame(&(1_u16, 1_u16, Some(run(2)), Purpose::Control));
     for (said, why) in [
         (u32::MAX.to_be_bytes().to_vec(), Some(Refusal::TooLong)),
         (frame(&[9_u8; 30]), Some(Refusal::Garbage)),
@@ -250,4 +253,103 @@ async fn who_was_let_in_and_announces_too_much_is_told_apart_from_who_hangs_up()
         assert_eq!(error.refusal(), why, "{error}");
     }
     house.still_serves().await;
+}
+
+/// A file for each text.
+fn files<const N: usize>(texts: [&str; N]) -> (tempfile::TempDir, [std::path::PathBuf; N]) {
+    let dir = tempfile::tempdir().unwrap();
+    let mut nth = 0;
+    let paths = texts.map(|text| {
+        nth += 1;
+        let path = dir.path().join(nth.to_string());
+        std::fs::write(&path, text).unwrap();
+        path
+    });
+    (dir, paths)
+}
+
+fn unnumbered(ca: &Issued) -> Unnumbered {
+    let issued = issue_unnumbered(ca, &"web".parse().unwrap(), MADE, 3_650).unwrap();
+    let (_dir, [ca, certificate, key]) = files([&ca.certificate, &issued.certificate, &issued.key]);
+    Unnumbered::load(IdentityFiles { ca: &ca, certificate: &certificate, key: &key }).unwrap()
+}
+
+fn numbering(ca: &Issued, signer: &Issued) -> Result<Numbering, NumberingError> {
+    let (_dir, [ca, certificate, key]) = files([&ca.certificate, &signer.certificate, &signer.key]);
+    Numbering::load(&ca, &certificate, &key)
+}
+
+#[tokio::test]
+async fn an_edge_without_a_number_is_heard_for_that_alone_and_is_a_node_by_what_it_is_given() {
+    let mut house = House::open();
+    let (edge, key) = (unnumbered(&house.ca), EdgeKey::make().unwrap());
+    let signer = issue_numbering(&house.ca, MADE, 3_650).unwrap();
+    let signs = numbering(&house.ca, &signer).unwrap();
+    let to = Address { node: node(1), at: house.at.to_string() };
+    let answer = async {
+        let applicant = house.unnumbered.recv().await.unwrap();
+        assert_eq!(applicant.name().as_str(), "web");
+        let (instance, chain) = (applicant.instance(), signs.certify(node(10_000), &applicant).unwrap());
+        applicant.answer(&Given::Number(node(10_000), chain)).await;
+        instance
+    };
+    let (given, instance) = tokio::join!(edge.ask(&to, &key), answer);
+    let Ok(Given::Number(number, chain)) = given else { panic!("{given:?}") };
+    let own = edge.identity(number, &chain, &key).unwrap();
+    edge.identity(node(10_001), &chain, &key).expect_err("the certificate is of another number");
+    edge.identity(number, &chain, &EdgeKey::make().unwrap()).expect_err("it is of another key");
+    unnumbered(&ca()).identity(number, &chain, &key).expect_err("it is of another fleet");
+
+    house.dial(own.clone(), 10_000, Purpose::Control).await.unwrap();
+    let caller = house.let_in.recv().await.unwrap();
+    assert_eq!((caller.peer(), caller.instance()), (run(10_000), Some(instance)));
+    for claimed in [10_001, 2] {
+        let refused = house.dial(own.clone(), claimed, Purpose::Gossip).await;
+        assert!(
+            matches!(refused, Err(DialError::Refused { refusal: Refusal::WrongNode, .. })),
+            "{refused:?}"
+        );
+    }
+    house.refused(Refusal::WrongNode, 2).await;
+}
+
+#[tokio::test]
+async fn a_certificate_without_a_number_opens_no_other_door_and_no_node_gets_a_second_number() {
+    let house = House::open();
+    let issued = issue_unnumbered(&house.ca, &"web".parse().unwrap(), MADE, 3_650).unwrap();
+    let (_dir, [ca, certificate, key]) = files([&house.ca.certificate, &issued.certificate, &issued.key]);
+    let files = IdentityFiles { ca: &ca, certificate: &certificate, key: &key };
+    let (roots, chain, secret) = identity::read(files, examine::Expected::Unnumbered).unwrap();
+    let shared = Identity::of(roots, chain, secret).unwrap();
+    for purpose in [Purpose::Control, Purpose::Gossip, Purpose::Number] {
+        for claimed in [2, 10_000] {
+            let refused = house.dial(shared.clone(), claimed, purpose).await;
+            assert!(
+                matches!(refused, Err(DialError::Refused { refusal: Refusal::WrongNode, .. })),
+                "{refused:?}"
+            );
+        }
+    }
+    house.refused(Refusal::WrongNode, 6).await;
+    // A node that has a number asks for one.
+    let mut stream = house.shake_hands(&identity(&house.ca, 2)).await;
+    stream.write_all(&frame(&(1_u16, 1_u16, None::<NodeRun>, Purpose::Number))).await.unwrap();
+    hung_up(&mut stream).await;
+    house.refused(Refusal::WrongNode, 7).await;
+}
+
+#[test]
+fn what_numbers_are_certified_with_certifies_nothing_else() {
+    let ours = ca();
+    let signer = issue_numbering(&ours, MADE, 3_650).unwrap();
+    let (numbering_of, key) = (numbering(&ours, &signer).unwrap(), EdgeKey::make().unwrap());
+    assert!(numbering_of.certify_key(node(65_535), &key).is_ok());
+    for other in [1, 9_999] {
+        let forged = numbering_of.certify_key(node(other), &key);
+        assert!(matches!(forged, Err(IssueError::Mismatched)), "{other}: {forged:?}");
+    }
+    assert!(matches!(numbering(&ca(), &signer), Err(NumberingError::Unusable(IssueError::Mismatched))));
+    let node_certificate = issue_node(&ours, node(1), MADE, 3_650).unwrap();
+    let no_signer = numbering(&ours, &node_certificate);
+    assert!(matches!(no_signer, Err(NumberingError::Unusable(IssueError::Mismatched))), "{no_signer:?}");
 }

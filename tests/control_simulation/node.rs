@@ -133,6 +133,7 @@ impl Node {
         let (raft, controllers) = mpsc::channel(MOST_WAITING);
         let (operator, operators) = mpsc::channel(MOST_WAITING);
         let (gossip, _) = mpsc::channel(1);
+        let (number, unnumbered) = mpsc::channel(1);
         let refusals = Arc::new(Refusals::default());
         let membership = Membership {
             dialer: Dialer::new(self.net.way(self.id), me),
@@ -143,9 +144,11 @@ impl Node {
             control: edges,
             raft: controllers,
             operator: operators,
+            number: unnumbered,
+            numbering: None,
             refusals: Arc::clone(&refusals),
         };
-        let usher = Usher::new(me, Reception { control, raft, operator, gossip }, refusals);
+        let usher = Usher::new(me, Reception { control, raft, operator, gossip, number }, refusals);
         let disk = self.disk.clone();
         let heard = Arc::clone(&self.heard);
         let keep = move |kept| *heard.lock().unwrap() = Some(kept);

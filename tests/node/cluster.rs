@@ -111,6 +111,32 @@ impl Fleet {
         place
     }
 
+    /// The place of an edge that the leader numbers; its file says nothing that another's could not.
+    fn numbered_edge(&self, shop: &Shop) -> Place {
+        if !self.dir.path().join("web").exists() {
+            self.certs(&["edge", "--ca", "ca", "--name", "web", "--out", "web"]);
+        }
+        let place = Place::new(shop, "capacity: 2, max_admit_per_sec: 20");
+        let (controllers, tls) = (self.controllers(), self.dir.path().join("web"));
+        let (tls, alone) = (tls.display(), place.read().replace("id: 1", "id: auto"));
+        place.write(&format!(
+            "{alone}cluster:\n  listen: \"0.0.0.0:{}\"\n  controllers: {{ {controllers} }}\n  \
+             tls: {{ ca: {tls}/ca.crt, certificate: {tls}/node.crt, key: {tls}/node.key }}\n",
+            addresses(1)[0].port()
+        ));
+        place
+    }
+
+    /// Has every controller certify numbers.
+    fn certify_numbers(&self) {
+        self.certs(&["numbering", "--ca", "ca", "--out", "numbering"]);
+        for at in 0..3 {
+            let text = std::fs::read_to_string(self.file(at)).unwrap();
+            let files = "{ certificate: ../numbering/numbering.crt, key: ../numbering/numbering.key }";
+            std::fs::write(self.file(at), format!("{text}  numbering: {files}\n")).unwrap();
+        }
+    }
+
     fn file(&self, at: usize) -> PathBuf {
         self.dir.path().join((at + 1).to_string()).join("anteroom.yaml")
     }
@@ -307,4 +333,57 @@ fn a_node_that_was_expelled_while_it_was_away_comes_back_and_serves() {
     let mut next = Visitor::joined(&place);
     next.await_pass();
     assert_eq!(next.shop(), 200);
+}
+
+#[test]
+fn edges_of_one_certificate_are_numbered_by_the_leader_and_keep_their_numbers_with_their_disks() {
+    let fleet = Fleet::new();
+    fleet.certify_numbers();
+    let shop = Shop::open();
+    let places = [fleet.numbered_edge(&shop), fleet.numbered_edge(&shop)];
+    let waiting = places[0].spawn();
+    until("it says that it waits", || places[0].logged().contains("this edge has no number yet"));
+    let probe = |path: &str| {
+        Request::get(places[0].metrics, path).try_send().map(|answer| (answer.status, answer.body))
+    };
+    until("it lives and is not ready", || {
+        probe("/livez").is_some_and(|(status, _)| status == 200)
+            && probe("/readyz").is_some_and(|(status, body)| status == 503 && body.contains("number"))
+    });
+    assert!(Request::get(places[0].visitors, "/buy").try_send().is_none(), "nobody listens");
+
+    let _controllers: Vec<_> = (0..3).map(|at| fleet.start(at)).collect();
+    until("the fleet is founded", || cluster(&["init"], &fleet.file(0)).0 == Some(0));
+    let other = places[1].start();
+    let numbers = || {
+        let told = cluster(&["status"], &fleet.file(0)).1;
+        let heard = told.lines().filter(|line| line.contains(" (web) ") && line.contains("  heard "));
+        let number = |line: &str| line.split_whitespace().nth(1).map(str::to_owned);
+        heard.filter_map(number).collect::<Vec<_>>()
+    };
+    let mut first = Vec::new();
+    until("both edges are told by number and name", || {
+        first = numbers();
+        first.len() == 2
+    });
+    assert!(first[0] != first[1] && first.iter().all(|number| number.parse::<u16>().unwrap() >= 10_000));
+    let mut visitor = Visitor::joined(&places[0]);
+    visitor.await_pass();
+    assert_eq!(visitor.shop(), 200);
+
+    // One comes back with its disk, the other without.
+    waiting.kill();
+    other.kill();
+    until("both are not heard", || numbers().is_empty());
+    std::fs::remove_dir_all(places[1].dir.path().join("data")).unwrap();
+    let _edges = [places[0].start(), places[1].start()];
+    let mut again = Vec::new();
+    until("both are heard again", || {
+        again = numbers();
+        again.len() == 2
+    });
+    assert_eq!(again.iter().filter(|number| first.contains(number)).count(), 1, "{first:?} {again:?}");
+    for place in &places {
+        assert!(!place.logged().contains("panicked"), "{}", place.logged());
+    }
 }

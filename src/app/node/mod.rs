@@ -17,6 +17,7 @@ use super::certificates::{self, Certificate, CertificateError};
 use super::ending::Over;
 use super::hand_over::{Predecessor, Sockets, TakeOverError};
 use super::learning::Learning;
+use super::numbered::Numbered;
 use super::open_files;
 use super::operator::Operator;
 use super::peering;
@@ -31,7 +32,7 @@ use crate::desk::Desk;
 use crate::lifecycle::Lifecycle;
 use crate::metrics::Metrics;
 use crate::model::policy::Fault;
-use crate::peer::IdentityError;
+use crate::peer::{IdentityError, NumberingError};
 use crate::proxy::{Gate, ProxySettings};
 
 /// Why a node does not start.
@@ -52,6 +53,17 @@ pub enum StartError {
     /// What other nodes know this one by.
     #[error(transparent)]
     Identity(#[from] IdentityError),
+    /// What numbers are certified with.
+    #[error(transparent)]
+    Numbering(#[from] NumberingError),
+    /// The data directory, before there is a control log in it.
+    #[error("what the leader gives this edge cannot be kept in {path}: {source}; mend `node.data_dir`")]
+    Unkept {
+        /// The directory.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
     /// The process that runs does not give way.
     #[error(transparent)]
     TakeOver(#[from] TakeOverError),
@@ -101,6 +113,7 @@ pub struct Node {
     sockets: Sockets,
     /// Who has to be told once it serves.
     predecessor: Option<Predecessor>,
+    numbered: Numbered,
 }
 
 /// Who gives a node its sockets.
@@ -126,19 +139,20 @@ impl Node {
     ///
     /// # Errors
     /// See [`StartError`]: one line that says what to do.
-    pub fn open(settings: Settings, file: Option<PathBuf>) -> Result<Self, StartError> {
-        Self::open_at(settings, file, SocketsFrom::System)
+    pub fn open(settings: Settings, file: Option<PathBuf>, numbered: Numbered) -> Result<Self, StartError> {
+        OpenControl::clear_for(&settings.node.data_dir, numbered.node)?;
+        Self::open_at(settings, file, numbered, SocketsFrom::System)
     }
 
     /// Opens the node in place of the process that runs it.
     ///
     /// # Errors
     /// See [`StartError`]; that process goes on, or opens the node again.
-    pub fn take_over(settings: Settings, file: PathBuf) -> Result<Self, StartError> {
-        OpenControl::look(&settings.node.data_dir, settings.node.id)?;
+    pub fn take_over(settings: Settings, file: PathBuf, numbered: Numbered) -> Result<Self, StartError> {
+        OpenControl::look(&settings.node.data_dir, numbered.node)?;
         AdminToken::look(&settings.admin.token_file, &settings.node.data_dir)?;
         let predecessor = Predecessor::ask(&settings.node)?;
-        Self::open_at(settings, Some(file), SocketsFrom::Running(predecessor))
+        Self::open_at(settings, Some(file), numbered, SocketsFrom::Running(predecessor))
     }
 
     /// Opens a node again, at the sockets that it had.
@@ -146,10 +160,16 @@ impl Node {
     /// # Errors
     /// See [`StartError`].
     pub fn open_again(left: Left) -> Result<Self, StartError> {
-        Self::open_at(Settings::clone(&left.settings), left.file, SocketsFrom::Left(left.sockets))
+        let Left { settings, file, numbered, sockets } = left;
+        Self::open_at(Settings::clone(&settings), file, numbered, SocketsFrom::Left(sockets))
     }
 
-    fn open_at(settings: Settings, file: Option<PathBuf>, from: SocketsFrom) -> Result<Self, StartError> {
+    fn open_at(
+        settings: Settings,
+        file: Option<PathBuf>,
+        numbered: Numbered,
+        from: SocketsFrom,
+    ) -> Result<Self, StartError> {
         open_files::allow_many();
         let clock = Clock::start();
         let certificates = settings
@@ -179,8 +199,10 @@ impl Node {
         if let Some(predecessor) = &predecessor {
             predecessor.await_way()?;
         }
-        let open = OpenControl::open(&settings.node.data_dir, settings.node.id, clock)?;
-        let peering = cluster.zip(port).map(|(cluster, port)| Peering::open(cluster, port, open.run()));
+        let open = OpenControl::open(&settings.node.data_dir, numbered.node, clock)?;
+        let peering = cluster.zip(port).zip(numbered.identity.clone());
+        let peering =
+            peering.map(|((cluster, port), identity)| Peering::open(cluster, identity, port, open.run()));
         let peering = peering.transpose()?;
         let token = AdminToken::load_or_make(&settings.admin.token_file, rand::random())?;
         let desk = Desk::new(open.run(), clock);
@@ -227,6 +249,7 @@ impl Node {
             metrics: metrics_address,
             sockets,
             predecessor,
+            numbered,
         })
     }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::Node;
 use crate::app::ending::{LONGEST_FLIGHT, landed};
 use crate::app::hand_over::{Sockets, Successor, Verdict};
+use crate::app::numbered::Numbered;
 use crate::app::signals::{Signal, Signals};
 use crate::config::Settings;
 
@@ -27,6 +28,7 @@ pub enum Outcome {
 pub struct Left {
     pub(super) settings: Arc<Settings>,
     pub(super) file: Option<PathBuf>,
+    pub(super) numbered: Numbered,
     pub(super) sockets: Sockets,
 }
 
@@ -63,7 +65,12 @@ impl Node {
                 );
                 let settings = self.reloader.settings.load_full();
                 let file = self.reloader.file.clone();
-                return Ok(Outcome::Left(Left { settings, file, sockets: self.sockets }));
+                return Ok(Outcome::Left(Left {
+                    settings,
+                    file,
+                    numbered: self.numbered,
+                    sockets: self.sockets,
+                }));
             }
             Some(Verdict::Serves) => self.sockets.close(),
         }

@@ -106,8 +106,9 @@ fn node(row: &Value, view: &View<'_>) -> [String; 4] {
         View::All if heard => "heard".to_owned(),
         View::All => silent("not heard", row),
     };
+    let (node, name) = (format!("node {}", known(row, "node")), row.get("name").and_then(Value::as_str));
     [
-        format!("node {}", known(row, "node")),
+        name.map_or(node.clone(), |name| format!("{node} ({name})")),
         format!("run {}", known(row, "generation")),
         standing,
         format!("log index {index}"),
@@ -194,6 +195,7 @@ mod tests {
             ],
             "nodes": [
                 { "node": 1, "generation": 7, "acknowledged_index": 41, "last_index": 41, "silent_ms": 100 },
+                { "node": 10_000, "name": "web", "generation": 9, "acknowledged_index": 42, "silent_ms": 90 },
                 { "node": 12, "generation": 300, "acknowledged_index": null, "last_index": 12, "silent_ms": 7_300_000 },
             ],
         });
@@ -204,8 +206,9 @@ mod tests {
             "controller 3   a-3:1   votes       does not answer, last 61 s ago  log index not known",
             "controller 10  a-10:1  votes       does not answer, and never did  log index not known",
             "controller 11  a-11:1  catches up  follows                         log index 7",
-            "node 1   run 7    heard                    log index 41",
-            "node 12  run 300  not heard, last 2 h ago  log index 12",
+            "node 1            run 7    heard                    log index 41",
+            "node 10000 (web)  run 9    heard                    log index 42",
+            "node 12           run 300  not heard, last 2 h ago  log index 12",
         ];
         assert_eq!(told(&fleet), lines.join("\n"));
     }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::{Ended, complain, say};
-use crate::app::{self, LogFormat, Node, Signals, reachable};
+use crate::app::{self, LogFormat, Node, Numbered, Signals, reachable};
 use crate::config::{self, Settings};
 
 /// Visitors that the shop holds.
@@ -43,7 +43,8 @@ fn show(signals: &Signals, door: SocketAddr, directory: &Path) -> anyhow::Result
     let settings = settings(door, shop.local_addr()?, directory)?;
     let token_file = settings.admin.token_file.clone();
     app::start_logs(LogFormat::Text);
-    let node = match Node::open(settings, None) {
+    let Some(numbered) = Numbered::learn(&settings, signals)? else { return Ok(()) };
+    let node = match Node::open(settings, None, numbered) {
         Ok(node) => node,
         Err(app::StartError::Bind(error)) => {
             anyhow::bail!("{error}; --port takes another port, 0 any that is free")

@@ -32,6 +32,7 @@ pub use restore::RestoreError;
 
 use crate::model::ids::{Generation, NodeId};
 use crate::model::ledger::{Command, Outcome};
+use crate::model::numbered::FIRST_GIVEN;
 
 openraft::declare_raft_types!(
     /// The types that the control log is made of.
@@ -77,6 +78,23 @@ impl Storage {
     /// See [`OpenError`].
     pub(super) fn look(data_dir: &Path, node: NodeId) -> Result<(), OpenError> {
         look::look(data_dir, node)
+    }
+
+    /// Removes the file of an edge that the leader numbered otherwise before: it holds no more than the count of its runs.
+    ///
+    /// # Errors
+    /// When it cannot be removed.
+    pub(super) fn clear_for(data_dir: &Path, node: NodeId) -> Result<(), OpenError> {
+        if !node.is_given() {
+            return Ok(());
+        }
+        match look::look(data_dir, node) {
+            Err(OpenError::OtherNode { path, owner, .. }) if owner >= u64::from(FIRST_GIVEN) => {
+                std::fs::remove_file(&path).map_err(|source| OpenError::Unreachable { path, source })
+            }
+            // What else is wrong is told by whoever opens it.
+            _ => Ok(()),
+        }
     }
 
     /// A control log on a storage of the caller's, or a new one if it is empty.
