@@ -123,15 +123,16 @@ impl Council {
     }
 
     /// Begins to change who the controllers are; refused while another change is under way.
-    fn begin(&self, raft: &Raft<LogTypes>) -> Result<[MutexGuard<'_, ()>; 2], ControlError> {
+    async fn begin(&self, raft: &Raft<LogTypes>) -> Result<[MutexGuard<'_, ()>; 2], ControlError> {
         let under_way = |what: &dyn std::fmt::Display| {
             ControlError::Conflict(format!(
                 "another change of controllers is under way{what}: it comes to its end by itself, and `anteroom cluster status` \
                  tells what it waits for; nothing was changed"
             ))
         };
-        let at_work = self.at_work.try_lock().map_err(|_| under_way(&""))?;
         let asked_for = self.asked_for.try_lock().map_err(|_| under_way(&""))?;
+        // A change that was just ended shows as ended a moment before who ended it lets go.
+        let at_work = tokio::time::timeout(LOOK, self.at_work.lock()).await.map_err(|_| under_way(&""))?;
         match Change::of(raft) {
             Some(change) => Err(under_way(&format_args!(" ({change})"))),
             None => Ok([at_work, asked_for]),
@@ -148,7 +149,7 @@ impl Council {
         }
         let raft = self.raft()?;
         let id = id_of(node);
-        let _at_work = self.begin(&raft)?;
+        let _at_work = self.begin(&raft).await?;
         if voters(&raft).contains_key(&id) {
             return Err(ControlError::Conflict(format!(
                 "node {node} is a controller already; one whose disk was lost has to be removed first"
@@ -211,7 +212,7 @@ impl Council {
     pub(super) async fn remove(&self, node: NodeId) -> Result<(), ControlError> {
         let raft = self.raft()?;
         let id = id_of(node);
-        let _at_work = self.begin(&raft)?;
+        let _at_work = self.begin(&raft).await?;
         let mut left = voters(&raft);
         if left.remove(&id).is_none() {
             return Err(ControlError::Conflict(format!("node {node} is no controller")));
