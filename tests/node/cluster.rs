@@ -367,6 +367,7 @@ fn edges_of_one_certificate_are_numbered_by_the_leader_and_keep_their_numbers_wi
         first.len() == 2
     });
     assert!(first[0] != first[1] && first.iter().all(|number| number.parse::<u16>().unwrap() >= 10_000));
+    until("the one that waited is ready", || probe("/readyz").is_some_and(|(status, _)| status == 200));
     let mut visitor = Visitor::joined(&places[0]);
     visitor.await_pass();
     assert_eq!(visitor.shop(), 200);
