@@ -25,8 +25,27 @@ pub(super) fn fleet(state: &State, council: &Council, acknowledged: &Acknowledge
             .filter(|row| row.get("node") == told.get("seen_by"))
             .for_each(|own| hear_own(own, state));
         told.insert("nodes".to_owned(), nodes.into());
+        // Only the leader hears nodes.
+        let leads = told.get("leader").and_then(|leader| leader.get("node")) == told.get("seen_by");
+        if let (true, Some(Value::Array(warnings))) = (leads, told.get_mut("warnings")) {
+            warnings.extend(held_back(state, acknowledged).map(Value::from));
+        }
     }
     told
+}
+
+/// What is to be done about nodes for which slots are held back.
+fn held_back(state: &State, acknowledged: &Acknowledged) -> Option<String> {
+    let held_back: u32 = state.events.values().map(|event| event.pool.held_back()).sum();
+    let absent = state.runs.keys().filter(|run| acknowledged.of(run).is_none());
+    let absent: Vec<_> = absent.map(|run| run.node.to_string()).collect();
+    (held_back > 0 && !absent.is_empty()).then(|| {
+        format!(
+            "{held_back} slots of sessions that are over are held back until their passes would have ended, since node {} is not \
+             heard and may still honour them: if it is gone for good, end it and run `anteroom cluster expel`",
+            absent.join(", ")
+        )
+    })
 }
 
 /// Who tells of itself needs nobody to hear that it is there.
@@ -77,6 +96,7 @@ pub(super) fn event(state: &State, id: &EventId, event: &Event, acknowledged: &A
             "capacity": policy.capacity,
             "occupied": occupied,
             "free": pool.free(policy.capacity.get()),
+            "held_back": pool.held_back(),
             "live_passes": pool.live().len(),
             "consumed": pool.live().consumed_len(),
         },

@@ -172,7 +172,11 @@ impl Controller {
             let standing = log.standing();
             self.leadership.note(standing);
             let ended = match standing {
-                Standing::Leads => self.lead(log).await,
+                Standing::Leads => {
+                    let ended = self.lead(log).await;
+                    search.note_led();
+                    ended
+                }
                 Standing::Follows(leader) => {
                     search.learn(log.controllers());
                     search.suggest(leader);

@@ -24,6 +24,13 @@ const ROUND_GAP: Duration = Duration::from_millis(100);
 /// A node that is refused asks again after this long: only its operator can help.
 const REFUSED_GAP: Duration = Duration::from_secs(2);
 
+/// What is told when controllers answer and none of them leads.
+const LEADERLESS: &str = "controllers answer, and say that none of them leads; is the fleet founded (`anteroom cluster init`), and \
+                          do more than half of its controllers run?";
+
+/// Elections take less.
+const QUIET: Duration = Duration::from_secs(3);
+
 /// Pulses that may wait for the desk.
 const MOST_PULSES: usize = 16;
 
@@ -33,11 +40,43 @@ pub(super) struct Search {
     controllers: BTreeMap<NodeId, String>,
     hint: Option<NodeId>,
     tried: Vec<NodeId>,
+    silence: Silence,
+}
+
+/// A time without a leader: each cause of it is told once, after a while.
+#[derive(Debug)]
+struct Silence {
+    since: Instant,
+    told: BTreeMap<Option<NodeId>, String>,
+}
+
+impl Default for Silence {
+    fn default() -> Self {
+        Self { since: Instant::now(), told: BTreeMap::new() }
+    }
+}
+
+impl Silence {
+    /// Somebody who was asked is no help, or nobody is.
+    fn explain(&mut self, asked: Option<NodeId>, cause: String) {
+        if self.since.elapsed() < QUIET || self.told.get(&asked) == Some(&cause) {
+            return;
+        }
+        tracing::warn!("this node hears no leader: {cause}");
+        self.told.insert(asked, cause);
+    }
+
+    /// A leader was heard.
+    fn end(&mut self) {
+        if !std::mem::take(self).told.is_empty() {
+            tracing::info!("this node has heard a leader again");
+        }
+    }
 }
 
 impl Search {
     pub(super) fn new(controllers: BTreeMap<NodeId, String>) -> Self {
-        Self { controllers, hint: None, tried: Vec::new() }
+        Self { controllers, hint: None, tried: Vec::new(), silence: Silence::default() }
     }
 
     /// Whom to ask next: whoever is said to lead, else each in turn; `None`: all were asked, a round is over.
@@ -56,6 +95,11 @@ impl Search {
     /// Somebody says who leads.
     pub(super) fn suggest(&mut self, leader: Option<NodeId>) {
         self.hint = leader.or(self.hint);
+    }
+
+    /// This node has led until now.
+    pub(super) fn note_led(&mut self) {
+        self.silence.end();
     }
 
     /// The addresses by which controllers are known now.
@@ -99,12 +143,17 @@ pub(super) async fn follow(edge: Edge<'_>, search: &mut Search) {
             () = edge.stop.asked() => return,
         };
         let over = match conversation {
-            Ok(conversation) => Exchange::begin(edge, conversation).run().await,
+            Ok(conversation) => Exchange::begin(edge, conversation).run(&mut search.silence).await,
             Err(error) => Over::Lost(error.to_string()),
         };
         match over {
             Over::Stopped => return,
-            Over::NotLeader(leader) => search.suggest(leader),
+            Over::NotLeader(leader) => {
+                search.suggest(leader);
+                if leader.is_none() {
+                    search.silence.explain(None, LEADERLESS.to_owned());
+                }
+            }
             Over::Refused(why) => {
                 if said.replace(why) != Some(why) {
                     tracing::error!("the leader (node {node}) refuses this node: {why}");
@@ -114,7 +163,7 @@ pub(super) async fn follow(edge: Edge<'_>, search: &mut Search) {
                     () = edge.stop.asked() => return,
                 }
             }
-            Over::Lost(reason) => tracing::debug!(%node, reason, "no control stream"),
+            Over::Lost(reason) => search.silence.explain(Some(node), reason),
         }
     }
 }
@@ -151,7 +200,7 @@ impl<'a> Exchange<'a> {
         Self { edge, saying, heard, hearing, last_word: None }
     }
 
-    async fn run(mut self) -> Over {
+    async fn run(mut self, silence: &mut Silence) -> Over {
         let Edge { desk, stop, .. } = self.edge;
         let mut ticks = tokio::time::interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -177,6 +226,7 @@ impl<'a> Exchange<'a> {
                 heard = self.heard.recv() => match heard {
                     Some(Ok(ToEdge::Pulse(pulse))) => {
                         answered = Instant::now();
+                        silence.end();
                         let report = pulse.report;
                         desk.take(*pulse);
                         self.move_on(report);
@@ -210,5 +260,24 @@ impl<'a> Exchange<'a> {
             EdgeStage::Gone if self.last_word.is_some_and(|number| answered >= number) => stop.note_drained(),
             EdgeStage::Gone | EdgeStage::Draining | EdgeStage::Serving => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_cause_of_silence_is_told_once_and_not_while_an_election_may_be_under_way() {
+        let mut silence = Silence::default();
+        silence.explain(None, LEADERLESS.to_owned());
+        assert!(silence.told.is_empty());
+        tokio::time::advance(QUIET).await;
+        silence.explain(None, LEADERLESS.to_owned());
+        silence.explain(None, LEADERLESS.to_owned());
+        assert_eq!(silence.told.len(), 1);
+        silence.end();
+        silence.explain(None, LEADERLESS.to_owned());
+        assert!(silence.told.is_empty(), "another silence begins");
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior};
 
+use super::absent::Absent;
 use super::acknowledged::Acknowledged;
 use super::queue::{Queue, Request};
 use super::raft::{Log, LogFailure, Standing};
@@ -96,6 +97,7 @@ struct Lead<'a> {
     fleet: FleetClock,
     leader: Leader,
     streams: Streams,
+    absent: Absent,
     wall_ahead: i128,
 }
 
@@ -135,7 +137,7 @@ impl<'a> Lead<'a> {
             log.state().read(|state| Leader::begin(log.term(), state, desk.run().generation, clock.boot()));
         reports.into_iter().for_each(|report| leader.take(report, clock.boot()));
         let wall_ahead = wall_ahead(&clock);
-        Ok(Some(Self { post, fleet, leader, streams, wall_ahead }))
+        Ok(Some(Self { post, fleet, leader, streams, absent: Absent::new(), wall_ahead }))
     }
 
     async fn run(&mut self, queue: &mut Queue, callers: &mut Callers, stop: &Stop) -> Ended {
@@ -193,6 +195,7 @@ impl<'a> Lead<'a> {
         self.register(now).await?;
         self.post.acknowledged.hear(self.leader.acknowledgements(boot));
         let state = self.post.log.state();
+        state.read(|state| self.absent.look(state.runs.keys(), self.post.acknowledged));
         let tick = state.read(|state| self.leader.plan(state, now, boot));
         if let Some(entry) = queue.gather(first, tick) {
             let (command, answers) = entry.split();

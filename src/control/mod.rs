@@ -1,5 +1,6 @@
 //! The control log: openraft over one redb file, and the loop that leads.
 
+mod absent;
 mod acknowledged;
 mod beginning;
 mod change;

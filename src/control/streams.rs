@@ -158,9 +158,10 @@ impl Streams {
         tokio::spawn(async move { drop(saying.say(&ToEdge::Refused(why)).await) });
     }
 
-    /// Which runs hold a stream.
+    /// Which runs hold a stream that they have not ended.
     pub(super) fn runs(&self) -> Vec<NodeRun> {
-        self.open.keys().copied().collect()
+        let goes_on = |(_, stream): &(&NodeRun, &Stream)| !stream.hearing.is_finished();
+        self.open.iter().filter(goes_on).map(|(run, _)| *run).collect()
     }
 }
 

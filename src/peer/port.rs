@@ -122,7 +122,8 @@ impl Port {
                 let greeted = tokio::time::timeout(PATIENCE, host.greet(stream)).await;
                 match greeted.unwrap_or(Err(Refusal::Silent)) {
                     // Whoever is known no longer stands in the crowd, however long the door takes to open.
-                    Ok(let_in) => drop(tokio::spawn(let_in.lead())),
+                    Ok(Some(let_in)) => drop(tokio::spawn(let_in.lead())),
+                    Ok(None) => tracing::debug!(%from, "a caller has hung up before it said who it is"),
                     Err(refusal) => host.usher.refuse(refusal, &from),
                 }
             });
@@ -159,14 +160,33 @@ impl Unknown {
 }
 
 impl Host {
-    async fn greet(&self, stream: TcpStream) -> Result<LetIn, Refusal> {
+    /// `None`: it hangs up first, as nodes do that end or have found another leader.
+    async fn greet(&self, stream: TcpStream) -> Result<Option<LetIn>, Refusal> {
         let _ = stream.set_nodelay(true);
-        let stream = self.tls.accept(stream).await.map_err(|_| Refusal::Certificate)?;
+        let stream = match self.tls.accept(stream).await {
+            Ok(stream) => stream,
+            Err(error) => return refusal_of(&error).map_or(Ok(None), Err),
+        };
         let certificate = stream.get_ref().1.peer_certificates().and_then(<[_]>::first).cloned();
         let certificate = certificate.ok_or(Refusal::Certificate)?;
         let shown = Shown { instance: instance_of(&certificate), name: edge_name(&certificate) };
-        self.usher.greet(Box::new(stream), |node| is_of(&certificate, node), shown).await
+        self.usher.greet(Box::new(stream), |node| is_of(&certificate, node), shown).await.map(Some)
     }
+}
+
+/// Why a handshake came to nothing; `None`: the caller has gone.
+fn refusal_of(error: &io::Error) -> Option<Refusal> {
+    use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
+    if matches!(error.kind(), BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof) {
+        return None;
+    }
+    let of_tls = error.get_ref().and_then(|error| error.downcast_ref::<rustls::Error>());
+    Some(match of_tls {
+        Some(rustls::Error::InvalidMessage(_) | rustls::Error::InappropriateMessage { .. }) => {
+            Refusal::Garbage
+        }
+        _ => Refusal::Certificate,
+    })
 }
 
 /// Hears who calls and what for, and leads them to the right door.

@@ -65,10 +65,16 @@ impl Entry<'_> {
 const BLOCK_SLACK: std::time::Duration = std::time::Duration::from_secs(1);
 
 impl Pool {
+    /// Slots of sessions that are over, until no edge can still honour their passes.
+    #[must_use]
+    pub fn held_back(&self) -> u32 {
+        self.ending.iter().map(|ending| ending.slots).sum()
+    }
+
     /// Slots that are live, ending or promised.
     #[must_use]
     pub fn occupied(&self) -> u32 {
-        let ending: u32 = self.ending.iter().map(|ending| ending.slots).sum();
+        let ending = self.held_back();
         let promised: u32 = self.blocks.values().map(|block| block.remaining).sum();
         self.live_slots.saturating_add(ending).saturating_add(promised)
     }
