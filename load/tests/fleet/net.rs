@@ -5,6 +5,7 @@ use std::net::Ipv4Addr;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener};
 use std::process::Command;
+use std::sync::Mutex;
 
 /// Where nodes talk to each other.
 pub(crate) const PEERS: u16 = 7946;
@@ -33,17 +34,18 @@ pub(crate) struct Net {
     name: String,
     number: u8,
     nodes: u8,
-    /// Whoever has it has the number, until it ends.
-    _claim: UnixListener,
 }
+
+/// Whoever has one has its number, until the process ends: what was a network's goes away a while after it does.
+static CLAIMS: Mutex<Vec<UnixListener>> = Mutex::new(Vec::new());
 
 impl Net {
     /// A network of so many nodes, numbered from 1, that no other test on this machine has; `None`: there are no namespaces to
     /// be had here.
     pub(crate) fn new(nodes: u8) -> Option<Self> {
-        let (number, claim) = (1..=u8::MAX).find_map(|number| Some((number, claim(number).ok()?)))?;
+        let number = (1..=u8::MAX).find(|number| claim(*number).is_ok())?;
         let name = format!("wr{}n{number}", std::process::id() % 10_000);
-        let net = Self { name, number, nodes, _claim: claim };
+        let net = Self { name, number, nodes };
         let space = net.space(0);
         let probe = || {
             run(&format!("ip netns add {space}"))?;
@@ -145,8 +147,10 @@ impl Drop for Net {
     }
 }
 
-fn claim(number: u8) -> io::Result<UnixListener> {
-    UnixListener::bind_addr(&SocketAddr::from_abstract_name(format!("anteroom-net-{number}"))?)
+fn claim(number: u8) -> io::Result<()> {
+    let name = SocketAddr::from_abstract_name(format!("anteroom-net-{number}"))?;
+    CLAIMS.lock().unwrap().push(UnixListener::bind_addr(&name)?);
+    Ok(())
 }
 
 fn run(command: &str) -> io::Result<()> {
