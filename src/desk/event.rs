@@ -1,5 +1,7 @@
 //! One event, as this node knows it.
 
+mod keying;
+
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -19,8 +21,8 @@ use crate::model::exchange::{EventPulse, EventReport, LiveUpdate};
 use crate::model::grant::EdgeSlots;
 use crate::model::ids::{EventId, LineEpoch, LogIndex, NodeRun, TicketId};
 use crate::model::ledger::{Extend, LiveSet, Revoke, RevokeReason, Span};
-use crate::model::order::{BucketStart, Draws, KeyBase, OrderKey, arrival_key};
-use crate::model::policy::{Mode, Ordering as LineOrdering, Policy};
+use crate::model::order::{Draws, KeyBase};
+use crate::model::policy::{Mode, Ordering as LineOrdering};
 use crate::model::presence::Window;
 use crate::model::schedule::Stage;
 use crate::model::time::{BootTime, FleetTime};
@@ -329,43 +331,6 @@ impl EventDesk {
         self.line_begun.load(Ordering::Relaxed) > answered
     }
 
-    /// What a ticket joining now is keyed by; `None` while there is nothing to key it by.
-    pub(super) fn key_base(&self, view: &View, now: FleetTime) -> Option<KeyBase> {
-        let pulse = &view.pulse;
-        let policy = &pulse.policy;
-        if let Some(lottery) = running_lottery(policy, now) {
-            return Some(KeyBase::Drawn { bucket: lottery, floor: Default::default() });
-        }
-        if policy.ordering == LineOrdering::Random {
-            // No bucket is told of while there is no line, or while it is about to be over.
-            pulse.buckets.last()?;
-            return Some(KeyBase::Clock(pulse.floor.max(pulse.watermark)));
-        }
-        let bucket = open_bucket(view, now)?;
-        match policy.ordering {
-            LineOrdering::Fifo => Some(KeyBase::Arrival(self.arrival(bucket, policy.bucket, now))),
-            _ if pulse.floor.bucket() > bucket => None,
-            _ => {
-                let floor = pulse.floor.max(pulse.watermark);
-                let within = floor.bucket() == bucket;
-                let floor = if within { floor.fraction() } else { Default::default() };
-                Some(KeyBase::Drawn { bucket, floor })
-            }
-        }
-    }
-
-    /// The next key of `fifo` here: keys of one edge never go back.
-    fn arrival(&self, bucket: BucketStart, length: Duration, now: FleetTime) -> OrderKey {
-        let next = |last: u64| {
-            let last = OrderKey(last);
-            let bucket = bucket.max(last.bucket());
-            arrival_key(bucket, length, now, last).0
-        };
-        let (set, fetch) = (Ordering::Relaxed, Ordering::Relaxed);
-        let before = self.last_arrival.fetch_update(set, fetch, |last| Some(next(last)));
-        OrderKey(before.map_or(0, next))
-    }
-
     fn seats(&self) -> MutexGuard<'_, Seats> {
         self.seats.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -479,21 +444,10 @@ impl View {
             live: &self.live,
             draws: &self.draws,
             watermark: self.pulse.watermark,
-            open_bucket: open_bucket(self, now),
+            open_bucket: keying::open_bucket(self, now),
             spans,
             contact,
             now,
         }
     }
-}
-
-fn open_bucket(view: &View, now: FleetTime) -> Option<BucketStart> {
-    let now = BucketStart::from(now);
-    view.pulse.buckets.iter().copied().filter(|start| *start <= now).max()
-}
-
-fn running_lottery(policy: &Policy, now: FleetTime) -> Option<BucketStart> {
-    let bucket = policy.schedule.lottery_bucket().filter(|_| policy.ordering != LineOrdering::Random)?;
-    let closes = policy.schedule.lottery_closes()?;
-    (bucket.time() <= now && now < closes).then_some(bucket)
 }

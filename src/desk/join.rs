@@ -181,7 +181,7 @@ impl Desk {
         if heard.link.contact(boot) != Contact::Fresh {
             return KeyBase::Unkeyed;
         }
-        event.key_base(view, heard.link.upper(boot)).unwrap_or(KeyBase::Unkeyed)
+        event.key_base(view, &heard.link, boot).unwrap_or(KeyBase::Unkeyed)
     }
 
     /// Counts a newly keyed ticket and closes express here before anybody else asks for it.

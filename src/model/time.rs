@@ -147,6 +147,37 @@ impl FleetBounds {
     }
 }
 
+/// The fleet time that an edge reckons with where to be near it counts for more than to be on one side of it: by the
+/// pulse that came the fastest.
+///
+/// It is off by what that pulse took to come, and by a tenth of the time since at most: behind a fleet time that runs
+/// fast, ahead of one that runs slow.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FleetReckoning {
+    /// The fleet time that the pulse carried.
+    pub pulse_now: FleetTime,
+    /// When it came, on this node's clock.
+    pub received: BootTime,
+}
+
+impl FleetReckoning {
+    /// What fleet time is about.
+    #[must_use]
+    pub fn read(&self, boot: BootTime) -> FleetTime {
+        self.pulse_now.after(boot.since(self.received))
+    }
+
+    /// Takes a pulse of the same term, unless fleet time is known to be past what it says: it was long under way.
+    pub fn tighten(&mut self, pulse_now: FleetTime, received: BootTime) {
+        let passed = as_millis(received.since(self.received));
+        // Less than the slowest that fleet time runs, or nothing would ever be near it again while it does.
+        let least = self.pulse_now.0.saturating_add(passed - passed / 8);
+        if pulse_now.0 >= least {
+            *self = Self { pulse_now, received };
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -166,6 +197,21 @@ mod tests {
                 let passed = now.0 - before.0;
                 prop_assert!(passed >= step - step / 10 && passed <= step + step / 10);
                 prop_assert!(passed > 0);
+            }
+        }
+
+        #[test]
+        fn what_is_reckoned_is_behind_by_no_more_than_the_newest_pulse_took(
+            pulses in prop::collection::vec((1u64..1_000, 0u64..700), 1..50)
+        ) {
+            let ahead = 1_000_000;
+            let (mut reckoning, mut received) = (FleetReckoning::default(), 0);
+            for (step, delay) in pulses {
+                received += step;
+                let is = FleetTime(ahead + received);
+                reckoning.tighten(FleetTime(is.0 - delay), BootTime(received));
+                let reckoned = reckoning.read(BootTime(received));
+                prop_assert!(reckoned <= is && is.0 - reckoned.0 <= delay);
             }
         }
 

@@ -14,7 +14,7 @@ use crate::model::ledger::{Extend, Gate, LiveSet, Revoke, RevokeReason, Span};
 use crate::model::order::{BucketStart, Draws, KeyBase, OrderKey, arrival_key};
 use crate::model::policy::Ordering;
 use crate::model::presence::{Window, tickets_horizon};
-use crate::model::time::{BootTime, as_millis};
+use crate::model::time::{BootTime, FleetTime, as_millis};
 use crate::model::token::{Pass, Ticket};
 
 /// One run of an edge. All its memory goes with it.
@@ -278,8 +278,13 @@ impl Edge {
         if self.link.contact(now) != Contact::Fresh {
             return;
         }
-        let second = BucketStart::from(upper);
-        let open = pulse.buckets.iter().copied().filter(|start| *start <= second).max();
+        let fifo = pulse.policy.ordering == Ordering::Fifo;
+        let arrived = if fifo { self.link.reckoned(now) } else { upper };
+        let open_at = |now: FleetTime| {
+            let now = BucketStart::from(now);
+            pulse.buckets.iter().copied().filter(|start| *start <= now).max()
+        };
+        let open = open_at(arrived).or_else(|| open_at(upper));
         let base = match (pulse.policy.ordering, open) {
             (Ordering::Random, _) => KeyBase::Clock(pulse.floor.max(pulse.watermark)),
             (_, None) => {
@@ -289,7 +294,7 @@ impl Edge {
             }
             (Ordering::Fifo, Some(open)) => {
                 let open = open.max(self.last_arrival.bucket());
-                self.last_arrival = arrival_key(open, pulse.policy.bucket, upper, self.last_arrival);
+                self.last_arrival = arrival_key(open, pulse.policy.bucket, arrived, self.last_arrival);
                 KeyBase::Arrival(self.last_arrival)
             }
             (Ordering::BucketedRandom, Some(bucket)) => {

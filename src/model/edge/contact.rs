@@ -2,7 +2,7 @@
 
 use crate::model::exchange::Pulse;
 use crate::model::ids::Term;
-use crate::model::time::{BootTime, FRESH, FleetBounds, FleetTime, ISOLATION};
+use crate::model::time::{BootTime, FRESH, FleetBounds, FleetReckoning, FleetTime, ISOLATION};
 use crate::model::words::words;
 
 words! {
@@ -23,6 +23,7 @@ words! {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Link {
     bounds: FleetBounds,
+    reckoning: FleetReckoning,
     newest: Option<(Term, u64)>,
     answered: u64,
     echo: BootTime,
@@ -34,6 +35,7 @@ impl Link {
     pub fn guess(&mut self, fleet: FleetTime, now: BootTime) {
         if self.newest.is_none() {
             self.bounds = FleetBounds { pulse_now: fleet, echo: now };
+            self.reckoning = FleetReckoning { pulse_now: fleet, received: now };
         }
     }
 
@@ -50,10 +52,12 @@ impl Link {
         self.newest = Some(number);
         if same_term {
             self.bounds.tighten(pulse.now, pulse.echo, now);
+            self.reckoning.tighten(pulse.now, now);
             self.echo = self.echo.max(pulse.echo);
         } else {
             // What an old term's pulse echoed says nothing of this leader: an old echo makes its first pulse stale.
             self.bounds.take(pulse.now, pulse.echo);
+            self.reckoning = FleetReckoning { pulse_now: pulse.now, received: now };
             self.echo = pulse.echo;
         }
         self.answered = self.answered.max(pulse.report);
@@ -84,6 +88,12 @@ impl Link {
     #[must_use]
     pub fn upper(&self, now: BootTime) -> FleetTime {
         self.bounds.upper(now)
+    }
+
+    /// What fleet time is about at `now`; never above the latest that it can be.
+    #[must_use]
+    pub fn reckoned(&self, now: BootTime) -> FleetTime {
+        self.reckoning.read(now).min(self.upper(now))
     }
 
     /// The term and number of the newest pulse.
