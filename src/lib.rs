@@ -25,3 +25,4 @@ pub mod page;
 pub mod peer;
 pub mod proxy;
 pub mod simulation;
+pub mod whole_file;

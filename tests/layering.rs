@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 /// The modules of each layer, the lowest first; `docs/architecture.md` draws them.
 const LAYERS: [&[&str]; 5] = [
     &["model"],
-    &["clock", "config", "lifecycle", "metrics", "page", "peer", "simulation"],
+    &["clock", "config", "lifecycle", "metrics", "page", "peer", "simulation", "whole_file"],
     &["desk"],
     &["proxy", "control", "gossip", "admin"],
     &["app", "cli", "main"],

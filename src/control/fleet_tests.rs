@@ -96,6 +96,13 @@ impl Fleet {
         })
     }
 
+    /// What numbers are certified with.
+    fn numbering(&self, name: &str) -> Numbering {
+        let issued = issue_numbering(&self.ca, Clock::start().wall(), 2).unwrap();
+        let [ca, certificate, key] = self.files(name, &issued);
+        Numbering::load(&ca, &certificate, &key).unwrap()
+    }
+
     fn start(&mut self, id: u16, listener: TcpListener) {
         self.start_as(id, self.identity(id), listener);
     }
@@ -105,11 +112,8 @@ impl Fleet {
         let clock = Clock::start();
         let open = OpenControl::open(&self.dir.path().join(id.to_string()), node(id), clock).unwrap();
         let me = open.run();
-        let numbering = self.controllers.contains_key(&node(id)).then(|| {
-            let issued = issue_numbering(&self.ca, clock.wall(), 2).unwrap();
-            let [ca, certificate, key] = self.files(&format!("numbering-{id}"), &issued);
-            Numbering::load(&ca, &certificate, &key).unwrap()
-        });
+        let numbering =
+            self.controllers.contains_key(&node(id)).then(|| self.numbering(&format!("numbering-{id}")));
         let at = listener.local_addr().unwrap().to_string();
         let desk = Desk::new(me, clock);
         let (control, edges) = mpsc::channel(8);

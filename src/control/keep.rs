@@ -1,8 +1,6 @@
 //! The file in which a node of a fleet keeps what it heard last: a format byte, a digest, then postcard.
 
-use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,12 +9,10 @@ use sha2::{Digest, Sha256};
 
 use crate::desk::{Desk, Keepsake};
 use crate::model::ids::{LedgerEpoch, NodeId};
+use crate::whole_file;
 
 /// The file's name in the data directory.
 const FILE: &str = "heard";
-
-/// Its name until it is whole.
-const UNFINISHED: &str = "heard.unfinished";
 
 /// The format that this version writes and reads.
 const FORMAT: u8 = 1;
@@ -95,17 +91,8 @@ fn encode(kept: &Keepsake) -> io::Result<Vec<u8>> {
 }
 
 fn save(data_dir: &Path, kept: &Keepsake) -> io::Result<()> {
-    let unfinished = data_dir.join(UNFINISHED);
-    match std::fs::remove_file(&unfinished) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&unfinished)?;
-    file.write_all(&encode(kept)?)?;
-    file.sync_all()?;
-    std::fs::rename(&unfinished, data_dir.join(FILE))?;
-    // The file's own sync does not cover its name.
-    File::open(data_dir)?.sync_all()
+    let bytes = encode(kept)?;
+    whole_file::put(data_dir, FILE, |mut file| file.write_all(&bytes))
 }
 
 /// Keeps the file as new as what the desk hears, for as long as the node runs. `kept` is what the file holds.

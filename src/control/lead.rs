@@ -105,10 +105,10 @@ impl<'a> Lead<'a> {
     /// Founds the ledger if it is new, registers this run, and takes the lead; `None`: the run is outdated.
     async fn begin(post: Post<'a>, callers: &mut Callers) -> Result<Option<Self>, LogFailure> {
         let Post { log, desk, clock, .. } = post;
-        let (committed, founded, runs) =
-            log.state().read(|state| (state.now, state.epoch.is_some(), state.runs.clone()));
-        let registered = runs.contains_key(&desk.run());
-        let others = runs.keys().filter(|run| **run != desk.run()).count();
+        let (committed, founded, registered) = log
+            .state()
+            .read(|state| (state.now, state.epoch.is_some(), state.runs.contains_key(&desk.run())));
+        let others = log.state().read(|state| state.runs.len()) - usize::from(registered);
         let mut streams = Streams::new(Arc::clone(post.refusals), log.state().clone());
         let reports = match post.company {
             Company::Alone => Vec::new(),

@@ -1,20 +1,18 @@
 //! The file in which an edge that the leader numbers keeps its key and its number: a format byte, then postcard.
 
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::DirBuilder;
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
 use crate::model::ids::NodeId;
 use crate::peer::EdgeKey;
+use crate::whole_file;
 
 /// The file's name in the data directory.
 const FILE: &str = "number";
-
-/// Its name until it is whole.
-const UNFINISHED: &str = "number.unfinished";
 
 /// The format that this version writes and reads.
 const FORMAT: u8 = 1;
@@ -78,17 +76,7 @@ impl Kept {
     fn save(&self, data_dir: &Path) -> io::Result<()> {
         let record = Record { key: self.key.pem(), number: self.number.clone() };
         let bytes = postcard::to_extend(&record, vec![FORMAT]).map_err(io::Error::other)?;
-        let unfinished = data_dir.join(UNFINISHED);
-        match std::fs::remove_file(&unfinished) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&unfinished)?;
-        file.write_all(&bytes)?;
-        file.sync_all()?;
-        std::fs::rename(&unfinished, data_dir.join(FILE))?;
-        // The file's own sync does not cover its name.
-        File::open(data_dir)?.sync_all()
+        whole_file::put(data_dir, FILE, |mut file| file.write_all(&bytes))
     }
 }
 

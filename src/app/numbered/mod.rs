@@ -15,7 +15,7 @@ use super::bind::Reserved;
 use super::hand_over::Sockets;
 use super::node::StartError;
 use super::peering::identity;
-use super::signals::{Signal, Signals};
+use super::signals::Signals;
 use crate::config::{ClusterSettings, OwnNumber, PeerFiles, Settings};
 use crate::model::ids::NodeId;
 use crate::peer::{Address, DialError, Given, Identity, IdentityFiles, Unnumbered};
@@ -88,7 +88,7 @@ impl Numbered {
             tokio::select! {
                 found = search.run() => Some(Some(found)),
                 () = patience => Some(None),
-                () = ended(signals) => None,
+                _ = signals.order("the node waits for its number") => None,
                 () = say_not_ready(settings) => None,
             }
         });
@@ -128,9 +128,13 @@ impl Search<'_> {
                 let node = left.remove(hinted.unwrap_or(0));
                 match self.ask(node).await {
                     Ok(found) => return found,
-                    Err(NoAnswer::NotLeader(leader)) => hint = leader,
+                    Err(NoAnswer::NotLeader(leader)) => {
+                        hint = leader;
+                        why = "controllers answer, and none of them leads".to_owned();
+                    }
                     Err(NoAnswer::Refused(reason)) => why = reason,
-                    Err(NoAnswer::Unreached(error)) => tracing::debug!(%error, "no number from a controller"),
+                    Err(NoAnswer::Unreached(error)) if left.is_empty() => why = error.to_string(),
+                    Err(NoAnswer::Unreached(_)) => {}
                 }
             }
             if told.as_ref() != Some(&why) {
@@ -164,12 +168,6 @@ enum NoAnswer {
     NotLeader(Option<NodeId>),
     Refused(String),
     Unreached(DialError),
-}
-
-async fn ended(signals: &Signals) {
-    while signals.next().await == Signal::Reload {
-        tracing::warn!("the configuration is not read again while the node waits for its number");
-    }
 }
 
 /// Answers probes for as long as the node waits: it lives, and is not ready. Where another process has the address it

@@ -89,9 +89,7 @@ async fn an_edge_that_claims_the_number_of_another_is_refused() {
 
     // A certificate of a number that somebody else holds by now: the log decides.
     let old = {
-        let issued = issue_numbering(&fleet.ca, Clock::start().wall(), 2).unwrap();
-        let [ca, certificate, key] = fleet.files("elsewhere", &issued);
-        let numbering = Numbering::load(&ca, &certificate, &key).unwrap();
+        let numbering = fleet.numbering("elsewhere");
         let stranger = EdgeKey::make().unwrap();
         let chain = numbering.certify_key(node(theirs), &stranger).unwrap();
         web.identity(node(theirs), &chain, &stranger).unwrap()

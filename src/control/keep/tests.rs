@@ -61,7 +61,7 @@ fn what_was_kept_is_found_again_by_its_node_in_its_ledger_and_by_nobody_else() {
 #[test]
 fn nobody_but_the_owner_may_read_it_and_nothing_unfinished_is_left() {
     let dir = tempfile::tempdir().unwrap();
-    std::fs::write(dir.path().join(UNFINISHED), "a start that was cut short").unwrap();
+    std::fs::write(dir.path().join("heard.new"), "a start that was cut short").unwrap();
     save(dir.path(), &kept()).unwrap();
     let mode = std::fs::metadata(dir.path().join(FILE)).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);

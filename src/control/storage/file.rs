@@ -19,12 +19,10 @@ use serde::{Deserialize, Serialize};
 use super::codec::{CodecError, decode, encode};
 use super::entries::VOTE;
 use crate::model::ids::{Generation, NodeId};
+use crate::whole_file;
 
 /// The name of the control log in the data directory.
 pub(super) const FILE_NAME: &str = "control.redb";
-
-/// A new log has this name until it is whole, so that a crash in between leaves nothing half made behind.
-const UNFINISHED: &str = "control.redb.new";
 
 /// Held for as long as the log is open.
 const LOCK: &str = "lock";
@@ -351,21 +349,12 @@ fn found(txn: &WriteTransaction) -> Result<(), FileError> {
 
 /// Makes a whole, empty log, and only then gives it its name.
 fn make(data_dir: &Path) -> io::Result<()> {
-    let unfinished = data_dir.join(UNFINISHED);
-    match std::fs::remove_file(&unfinished) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let file = private().create_new(true).open(&unfinished)?;
-    let backend = FileBackend::new(file).map_err(io::Error::other)?;
-    let database = Database::builder().create_with_backend(backend).map_err(io::Error::other)?;
-    let txn = database.begin_write().map_err(io::Error::other)?;
-    found(&txn).and_then(|()| commit(txn)).map_err(io::Error::other)?;
-    drop(database);
-    File::open(&unfinished)?.sync_all()?;
-    std::fs::rename(&unfinished, data_dir.join(FILE_NAME))?;
-    // The file's own syncs do not cover its name.
-    File::open(data_dir)?.sync_all()
+    whole_file::put(data_dir, FILE_NAME, |file| {
+        let backend = FileBackend::new(file).map_err(io::Error::other)?;
+        let database = Database::builder().create_with_backend(backend).map_err(io::Error::other)?;
+        let txn = database.begin_write().map_err(io::Error::other)?;
+        found(&txn).and_then(|()| commit(txn)).map_err(io::Error::other)
+    })
 }
 
 fn lock(data_dir: &Path) -> Result<File, OpenError> {

@@ -5,9 +5,9 @@ use openraft::storage::{RaftLogStorage, RaftLogStorageExt, RaftStateMachine};
 use openraft::{CommittedLeaderId, Entry, EntryPayload, Membership, RaftLogReader, Vote};
 use tempfile::TempDir;
 
+use super::tests::founding;
 use super::*;
-use crate::model::ids::{Generation, KeyId, LedgerEpoch, LogIndex, NodeRun};
-use crate::model::ledger::KeyRecord;
+use crate::model::ids::{Generation, LedgerEpoch, LogIndex, NodeRun};
 use crate::model::time::FleetTime;
 
 fn node(id: u16) -> NodeId {
@@ -26,18 +26,11 @@ async fn log_of_three() -> TempDir {
     let (mut entries, _, _) = storage.split().unwrap();
     entries.save_vote(&Vote::new(6, 2)).await.unwrap();
     let voters = BTreeMap::from([1, 2, 3].map(|id| (id, BasicNode::new(format!("{id}:7946")))));
-    let key = KeyRecord {
-        id: KeyId(0),
-        secret: [7; 32],
-        made_at: FleetTime(5),
-        signs_from: FleetTime(5),
-        verifies_until: None,
-    };
     let run = NodeRun { node: node(3), generation: Generation(9) };
     let payloads = [
         EntryPayload::Membership(Membership::new(vec![BTreeSet::from([1, 2, 3])], voters)),
         EntryPayload::Blank,
-        EntryPayload::Normal(Command::Found { epoch: LedgerEpoch(9), now: FleetTime(5), key }),
+        EntryPayload::Normal(founding()),
         EntryPayload::Normal(Command::Register { run, now: FleetTime(6) }),
     ];
     let id = |index| LogId::new(CommittedLeaderId::new(5, 3), index);

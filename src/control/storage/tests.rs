@@ -35,7 +35,7 @@ fn entry(index: u64, command: Command) -> Entry<LogTypes> {
     Entry { log_id: log_id(index), payload: EntryPayload::Normal(command) }
 }
 
-fn founding() -> Command {
+pub(super) fn founding() -> Command {
     let key = KeyRecord {
         id: KeyId(0),
         secret: [7; 32],
