@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddr
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 
 use super::node::StartError;
 use crate::config::{ClusterSettings, OwnNumber, PeerFiles, ServerAddress, SignerFiles};
@@ -15,12 +15,9 @@ use crate::gossip::{Gossip, Pace};
 use crate::model::ids::{NodeId, NodeRun};
 use crate::model::policy::Fault;
 use crate::peer::{
-    Dialer, Identity, IdentityError, IdentityFiles, Numbering, NumberingError, Port, Reception, Refusals,
-    Unnumbered,
+    Arrived, Dialer, Identity, IdentityError, IdentityFiles, Numbering, NumberingError, Port, Reception,
+    Refusals, Unnumbered,
 };
-
-/// Callers who may wait to be attended to.
-const MOST_WAITING: usize = 64;
 
 /// Who this node is to others.
 ///
@@ -105,29 +102,18 @@ impl Peering {
         desk: Arc<Desk>,
     ) -> io::Result<(RunningControl, RunningPeers)> {
         let Self { listener, identity, me, at, membership, numbering, refusals } = self;
-        let (control, edges) = mpsc::channel(MOST_WAITING);
-        let (raft, controllers) = mpsc::channel(MOST_WAITING);
-        let (operator, operators) = mpsc::channel(MOST_WAITING);
-        let (gossip, gossips) = mpsc::channel(MOST_WAITING);
-        let (number, unnumbered) = mpsc::channel(MOST_WAITING);
-        let reception = Reception { control, raft, operator, gossip, number };
+        let (reception, Arrived { control, raft, operator, gossip, number }) = Reception::open();
         let gossiping = Gossip {
             desk: Arc::clone(&desk),
             dialer: membership.dialer.clone(),
             at,
             controllers: membership.controllers.clone(),
-            callers: gossips,
+            callers: gossip,
             pace: Pace::default(),
             refusals: Arc::clone(&refusals),
         };
-        let incoming = Incoming {
-            control: edges,
-            raft: controllers,
-            operator: operators,
-            number: unnumbered,
-            numbering,
-            refusals: Arc::clone(&refusals),
-        };
+        let incoming =
+            Incoming { control, raft, operator, number, numbering, refusals: Arc::clone(&refusals) };
         let running = open.join(desk, membership, incoming)?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let answer = async move {

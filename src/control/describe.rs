@@ -41,8 +41,8 @@ fn held_back(state: &State, acknowledged: &Acknowledged) -> Option<String> {
     let absent: Vec<_> = absent.map(|run| run.node.to_string()).collect();
     (held_back > 0 && !absent.is_empty()).then(|| {
         format!(
-            "{held_back} slots of sessions that are over are held back until their passes would have ended, since node {} is not \
-             heard and may still honour them: if it is gone for good, end it and run `anteroom cluster expel`",
+            "slots held back: {held_back}, since node {} is not heard and may still honour the passes of sessions that are over: if \
+             it is gone for good, end it and run `anteroom cluster expel`; else they come back when those passes would have ended",
             absent.join(", ")
         )
     })

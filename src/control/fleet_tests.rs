@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use openraft::Raft;
 use tempfile::TempDir;
-use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use super::storage::LogTypes;
@@ -21,8 +20,8 @@ use crate::model::ids::{Generation, NodeRun};
 use crate::model::ledger::{ChangeKind, Condition};
 use crate::model::policy::Fields;
 use crate::peer::{
-    Address, Conversation, Dialer, Identity, Issued, Numbering, Port, Purpose, Reception, Refusal, Refusals,
-    issue_ca, issue_node, issue_numbering,
+    Address, Arrived, Conversation, Dialer, Identity, Issued, Numbering, Port, Purpose, Reception, Refusal,
+    Refusals, issue_ca, issue_node, issue_numbering,
 };
 
 fn node(id: u16) -> NodeId {
@@ -116,26 +115,15 @@ impl Fleet {
             self.controllers.contains_key(&node(id)).then(|| self.numbering(&format!("numbering-{id}")));
         let at = listener.local_addr().unwrap().to_string();
         let desk = Desk::new(me, clock);
-        let (control, edges) = mpsc::channel(8);
-        let (raft, controllers) = mpsc::channel(8);
-        let (operator, operators) = mpsc::channel(8);
-        let (gossip, _) = mpsc::channel(1);
-        let (number, unnumbered) = mpsc::channel(8);
-        let reception = Reception { control, raft, operator, gossip, number };
+        let (reception, Arrived { control, raft, operator, number, .. }) = Reception::open();
         let membership = Membership {
             dialer: Dialer::new(identity.clone(), me),
             controllers: self.controllers.clone(),
             heartbeat: Duration::from_millis(100),
         };
         let refusals = Arc::new(Refusals::default());
-        let incoming = Incoming {
-            control: edges,
-            raft: controllers,
-            operator: operators,
-            number: unnumbered,
-            numbering,
-            refusals: Arc::clone(&refusals),
-        };
+        let incoming =
+            Incoming { control, raft, operator, number, numbering, refusals: Arc::clone(&refusals) };
         let control = open.join(Arc::clone(&desk), membership, incoming).unwrap();
         let port = Port::new(listener, &identity, me, reception, Arc::clone(&refusals)).unwrap();
         let port = tokio::spawn(port.serve());

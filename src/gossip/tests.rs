@@ -21,8 +21,8 @@ use crate::desk::{Desk, Life, Neighbour};
 use crate::model::exchange::EdgeStage;
 use crate::model::ids::{Generation, NodeId, NodeRun, Term};
 use crate::peer::{
-    Address, Conversation, Dialer, Identity, Issued, Port, Purpose, Reception, Refusal, Refusals, issue_ca,
-    issue_node,
+    Address, Arrived, Conversation, Dialer, Identity, Issued, Port, Purpose, Reception, Refusal, Refusals,
+    issue_ca, issue_node,
 };
 
 const QUICK: Pace = Pace { interval: Duration::from_millis(40), memory: Duration::from_secs(2) };
@@ -89,11 +89,7 @@ impl Fleet {
 
     /// A port that leads callers with gossip to the receiver.
     fn port(&self, me: NodeRun) -> (JoinHandle<()>, mpsc::Receiver<Conversation>) {
-        let (gossip, callers) = mpsc::channel(8);
-        let (other, _) = mpsc::channel(1);
-        let (number, _) = mpsc::channel(1);
-        let reception =
-            Reception { control: other.clone(), raft: other.clone(), operator: other, gossip, number };
+        let (reception, Arrived { gossip: callers, .. }) = Reception::open();
         let listener = self.places[&me.node.0.get()].0.try_clone().unwrap();
         let identity = self.identity(me.node.0.get());
         let port = Port::new(listener, &identity, me, reception, Arc::new(Refusals::default())).unwrap();

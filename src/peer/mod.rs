@@ -21,7 +21,7 @@ pub use hello::Purpose;
 pub use identity::Identity;
 pub use issue::{IssueError, Issued, issue_ca, issue_node, issue_numbering, issue_unnumbered, node_name};
 pub use numbering::{Applicant, EdgeKey, Given, NoNumber, Numbering, NumberingError, Unnumbered};
-pub use port::{Port, Reception, Usher};
+pub use port::{Arrived, Port, Reception, Usher};
 pub use refusals::{Refusal, Refusals};
 
 #[cfg(test)]

@@ -26,6 +26,9 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Callers who have not said who they are; for each one more the oldest is dropped.
 const MOST_UNKNOWN: usize = 256;
 
+/// Callers who may wait to be attended to, by what they come for.
+const MOST_WAITING: usize = 64;
+
 /// How long to wait after the system gave no connection.
 const BREATH: Duration = Duration::from_millis(100);
 
@@ -44,7 +47,40 @@ pub struct Reception {
     pub number: mpsc::Sender<Applicant>,
 }
 
+/// Who was led somewhere, by what for.
+#[derive(Debug)]
+pub struct Arrived {
+    /// For [`Purpose::Control`].
+    pub control: mpsc::Receiver<Conversation>,
+    /// For [`Purpose::Raft`].
+    pub raft: mpsc::Receiver<Conversation>,
+    /// For [`Purpose::Operator`].
+    pub operator: mpsc::Receiver<Conversation>,
+    /// For [`Purpose::Gossip`].
+    pub gossip: mpsc::Receiver<Conversation>,
+    /// For [`Purpose::Number`].
+    pub number: mpsc::Receiver<Applicant>,
+}
+
 impl Reception {
+    /// A reception, and where those arrive whom it leads on.
+    #[must_use]
+    pub fn open() -> (Self, Arrived) {
+        let (control, to_control) = mpsc::channel(MOST_WAITING);
+        let (raft, to_raft) = mpsc::channel(MOST_WAITING);
+        let (operator, to_operator) = mpsc::channel(MOST_WAITING);
+        let (gossip, to_gossip) = mpsc::channel(MOST_WAITING);
+        let (number, to_number) = mpsc::channel(MOST_WAITING);
+        let arrived = Arrived {
+            control: to_control,
+            raft: to_raft,
+            operator: to_operator,
+            gossip: to_gossip,
+            number: to_number,
+        };
+        (Self { control, raft, operator, gossip, number }, arrived)
+    }
+
     /// The door for nodes that have a number; `None`: who comes for this has none.
     fn door(&self, purpose: Purpose) -> Option<&mpsc::Sender<Conversation>> {
         Some(match purpose {

@@ -11,10 +11,10 @@ use anteroom::control::{Incoming, Membership, Part};
 use anteroom::desk::{Desk, Keepsake};
 use anteroom::model::ids::{Generation, NodeId};
 use anteroom::model::time::{BootTime, FleetTime};
-use anteroom::peer::{Dialer, Reception, Refusals, Usher};
+use anteroom::peer::{Arrived, Dialer, Reception, Refusals, Usher};
 use rand::rngs::SmallRng;
 use tokio::runtime::{Builder, Runtime};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 
 use super::disk::{Disk, Honesty};
 use super::net::{Net, address_of};
@@ -24,9 +24,6 @@ pub(crate) const START_MS: u64 = 1_800_000_000_000;
 
 /// The simulation's pace, in milliseconds: nothing that one node does reaches another within a step.
 pub(crate) const STEP_MS: u64 = 10;
-
-/// Callers who may wait to be attended to.
-const MOST_WAITING: usize = 64;
 
 /// How a node ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -129,26 +126,16 @@ impl Node {
         if let Some(kept) = self.heard.lock().unwrap().clone() {
             desk.recall(kept);
         }
-        let (control, edges) = mpsc::channel(MOST_WAITING);
-        let (raft, controllers) = mpsc::channel(MOST_WAITING);
-        let (operator, operators) = mpsc::channel(MOST_WAITING);
-        let (gossip, _) = mpsc::channel(1);
-        let (number, unnumbered) = mpsc::channel(1);
+        let (reception, Arrived { control, raft, operator, number, .. }) = Reception::open();
         let refusals = Arc::new(Refusals::default());
         let membership = Membership {
             dialer: Dialer::new(self.net.way(self.id), me),
             controllers: self.controllers.clone(),
             heartbeat: Duration::from_millis(100),
         };
-        let incoming = Incoming {
-            control: edges,
-            raft: controllers,
-            operator: operators,
-            number: unnumbered,
-            numbering: None,
-            refusals: Arc::clone(&refusals),
-        };
-        let usher = Usher::new(me, Reception { control, raft, operator, gossip, number }, refusals);
+        let refused = Arc::clone(&refusals);
+        let incoming = Incoming { control, raft, operator, number, numbering: None, refusals: refused };
+        let usher = Usher::new(me, reception, refusals);
         let disk = self.disk.clone();
         let heard = Arc::clone(&self.heard);
         let keep = move |kept| *heard.lock().unwrap() = Some(kept);

@@ -84,6 +84,20 @@ impl Fleet {
         fleet
     }
 
+    /// A fleet that is founded, and its controllers.
+    fn founded() -> (Self, Vec<Running>) {
+        let fleet = Self::new();
+        let controllers = (0..3).map(|at| fleet.start(at)).collect();
+        until("the fleet is founded", || cluster(&["init"], &fleet.file(0)).0 == Some(0));
+        (fleet, controllers)
+    }
+
+    /// In how many lines a node's status says this.
+    fn lines(&self, at: usize, with: &str) -> usize {
+        let told = cluster(&["status"], &self.file(at)).1;
+        told.lines().filter(|line| line.contains(with)).count()
+    }
+
     fn certs(&self, arguments: &[&str]) {
         let mut command = anteroom();
         let output = command.arg("certs").args(arguments).current_dir(self.dir.path()).output().unwrap();
@@ -164,10 +178,7 @@ fn three_controllers_are_founded_told_lose_one_and_take_it_back_by_commands() {
     assert_eq!(code, Some(1));
     assert!(complaint.contains("founded"), "{complaint}");
 
-    let lines = |at: usize, with: &str| {
-        let told = cluster(&["status"], &fleet.file(at)).1;
-        told.lines().filter(|line| line.contains(with)).count()
-    };
+    let lines = |at, with| fleet.lines(at, with);
     for at in 0..3 {
         until("every controller votes and every node is heard", || {
             lines(at, "  votes  ") == 3 && lines(at, "  leads  ") == 1 && lines(at, "  heard  ") == 3
@@ -208,9 +219,7 @@ fn three_controllers_are_founded_told_lose_one_and_take_it_back_by_commands() {
 
 #[test]
 fn an_edge_that_starts_while_no_controller_answers_keeps_every_place_and_opens_nothing() {
-    let fleet = Fleet::new();
-    let controllers: Vec<_> = (0..3).map(|at| fleet.start(at)).collect();
-    until("the fleet is founded", || cluster(&["init"], &fleet.file(0)).0 == Some(0));
+    let (fleet, controllers) = Fleet::founded();
     let shop = Shop::open();
     let place = fleet.edge(&shop, "capacity: 1, max_admit_per_sec: 20");
     let edge = place.start();
@@ -256,9 +265,8 @@ fn an_edge_that_starts_while_no_controller_answers_keeps_every_place_and_opens_n
 
 #[test]
 fn a_fleet_that_lost_most_of_its_controllers_goes_on_from_the_one_that_is_left() {
-    let fleet = Fleet::new();
-    let mut nodes: Vec<_> = (0..3).map(|at| Some(fleet.start(at))).collect();
-    until("the fleet is founded", || cluster(&["init"], &fleet.file(0)).0 == Some(0));
+    let (fleet, nodes) = Fleet::founded();
+    let mut nodes: Vec<_> = nodes.into_iter().map(Some).collect();
     let shop = Shop::open();
     let place = fleet.edge(&shop, "capacity: 1, max_admit_per_sec: 20");
     let edge = place.start();
@@ -285,10 +293,7 @@ fn a_fleet_that_lost_most_of_its_controllers_goes_on_from_the_one_that_is_left()
     assert_eq!((code, complaint.as_str()), (Some(0), ""));
     assert!(told.starts_with("node 1 is the only controller of its fleet"), "{told}");
     nodes[0] = Some(fleet.start(0));
-    let lines = |at: usize, with: &str| {
-        let told = cluster(&["status"], &fleet.file(at)).1;
-        told.lines().filter(|line| line.contains(with)).count()
-    };
+    let lines = |at, with| fleet.lines(at, with);
     // It is named in the first line too.
     until("it leads alone", || lines(0, "controller ") == 1 + 1 && lines(0, "  leads  ") == 1);
     // One that was lost comes back with the disk that it had: it has no say.
@@ -310,9 +315,7 @@ fn a_fleet_that_lost_most_of_its_controllers_goes_on_from_the_one_that_is_left()
 
 #[test]
 fn a_node_that_was_expelled_while_it_was_away_comes_back_and_serves() {
-    let fleet = Fleet::new();
-    let _nodes: Vec<_> = (0..3).map(|at| fleet.start(at)).collect();
-    until("the fleet is founded", || cluster(&["init"], &fleet.file(0)).0 == Some(0));
+    let (fleet, _nodes) = Fleet::founded();
     let shop = Shop::open();
     let place = fleet.edge(&shop, "capacity: 2, max_admit_per_sec: 20");
     let edge = place.start();

@@ -105,10 +105,7 @@ impl Fleet {
     fn silent(&self, id: u16) -> String {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let at = listener.local_addr().unwrap().to_string();
-        let (raft, mut controllers) = mpsc::channel(8);
-        let ((other, _), (number, _)) = (mpsc::channel(1), mpsc::channel(1));
-        let reception =
-            Reception { control: other.clone(), raft, operator: other.clone(), gossip: other, number };
+        let (reception, Arrived { raft: mut controllers, .. }) = Reception::open();
         let me = NodeRun { node: node(id), generation: Generation(1) };
         let port = Port::new(listener, &self.identity(id), me, reception, Arc::default()).unwrap();
         tokio::spawn(port.serve());

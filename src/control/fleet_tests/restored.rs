@@ -129,6 +129,29 @@ async fn a_session_that_only_lost_controllers_knew_of_is_over_at_an_edge_that_ne
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn slots_that_are_held_back_for_a_silent_node_are_told_with_what_to_do_and_come_back_when_it_is_expelled()
+ {
+    let mut fleet = Fleet::new(1, 2).await;
+    fleet.found().await;
+    fleet.put(1, 2).await;
+    let pass = fleet.admit(2).await;
+    let pass = fleet.opened(2, &pass).await.unwrap();
+    until("its first use is known", async || fleet.opened(3, &pass).await.is_some()).await;
+    fleet.stop(3).await;
+    fleet.desk(2).leave(&event(), &[], &[&pass]).await;
+    until("somebody is told", async || {
+        let told = fleet.deed(1, FleetDeed::Look).await.unwrap();
+        let mut warnings = told["warnings"].as_array().unwrap().iter().map(|told| told.as_str().unwrap());
+        warnings.any(|told| told.starts_with("slots held back: 1, since node 3 is not heard"))
+    })
+    .await;
+    assert_eq!(fleet.occupied().await, 1);
+    let is_expelled = async || fleet.deed(1, FleetDeed::Expel { node: node(3) }).await.is_ok();
+    until("the node is expelled", is_expelled).await;
+    until("its slots are back", async || fleet.occupied().await == 0).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn lost_controllers_that_were_only_out_of_sight_are_refused_told_of_and_heard_by_no_edge_of_ours() {
     let mut fleet = Fleet::new(3, 0).await;
     fleet.found().await;
