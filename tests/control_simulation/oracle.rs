@@ -30,6 +30,8 @@ pub(crate) struct Violation {
 struct Session {
     first: u64,
     last: u64,
+    /// Which nodes opened it first and last.
+    by: (u16, u16),
 }
 
 /// Whether an answer can be the second to the same question.
@@ -92,12 +94,12 @@ impl Oracle {
     }
 
     /// A visitor was let in.
-    pub(crate) fn let_in(&mut self, now: u64, id: TicketId, answer: Answer) {
+    pub(crate) fn let_in(&mut self, now: u64, id: TicketId, answer: Answer, of: u16) {
         if self.sessions.contains_key(&id) {
-            self.opened(now, id);
+            self.opened(now, id, of);
             return;
         }
-        self.sessions.insert(id, Session { first: now, last: now });
+        self.sessions.insert(id, Session { first: now, last: now, by: (of, of) });
         self.admitted += 1;
         self.last_admission = now;
         if answer == Answer::Perhaps {
@@ -116,10 +118,11 @@ impl Oracle {
         }
     }
 
-    /// A pass opened.
-    pub(crate) fn opened(&mut self, now: u64, id: TicketId) {
+    /// A pass opened at a node.
+    pub(crate) fn opened(&mut self, now: u64, id: TicketId, of: u16) {
         if let Some(session) = self.sessions.get_mut(&id) {
             session.last = now;
+            session.by.1 = of;
         }
     }
 
@@ -169,7 +172,11 @@ impl Oracle {
             }
         }
         if let Some((at, count)) = breach {
-            self.report(at, format!("{count} passes opened at one moment, capacity {}", self.capacity));
+            let of_then = |(_, one): &(&TicketId, &Session)| one.first <= at && at < one.last;
+            let mut lives: Vec<(&TicketId, &Session)> = self.sessions.iter().filter(of_then).collect();
+            lives.sort_unstable_by_key(|(_, one)| one.first);
+            let told = format!("{count} passes opened at one moment, capacity {}: {lives:?}", self.capacity);
+            self.report(at, told);
         }
     }
 }

@@ -111,7 +111,7 @@ fn take(world: &mut World, visitor: &mut Visitor, asked: u64, of: u16, told: Tol
             }
             visitor.id = Some(pass.id);
             // What an earlier question did was for another ticket.
-            enter(world, visitor, pass, Answer::First);
+            enter(world, visitor, pass, Answer::First, of);
         }
         Told::Joined(JoinAnswer::Retry(after)) => visitor.next = now + millis(after),
         Told::Joined(JoinAnswer::Refused(phase)) => {
@@ -142,9 +142,9 @@ fn take_status(world: &mut World, visitor: &mut Visitor, asked: u64, of: u16, an
                 world.oracle.report(now, format!("{:?} bought the pass {}", visitor.id, pass.id));
             }
             if visitor.is_waiting() {
-                enter(world, visitor, pass, answer);
+                enter(world, visitor, pass, answer, of);
             } else {
-                world.oracle.let_in(now, pass.id, answer);
+                world.oracle.let_in(now, pass.id, answer, of);
                 // A replayer tries what it was given, and then no more.
                 if let Stage::Over(None) = visitor.stage {
                     visitor.stage = Stage::Over(Some(held(&pass, now)));
@@ -188,7 +188,7 @@ fn take_pass(world: &mut World, visitor: &mut Visitor, of: u16, answer: PassAnsw
     };
     match answer {
         PassAnswer::Valid { id, expires, renewed, .. } => {
-            world.oracle.opened(now, id);
+            world.oracle.opened(now, id, of);
             if Some(id) != visitor.id {
                 world.oracle.report(now, format!("the pass of {:?} is {id}", visitor.id));
             }
@@ -223,10 +223,10 @@ fn take_pass(world: &mut World, visitor: &mut Visitor, of: u16, answer: PassAnsw
     }
 }
 
-fn enter(world: &mut World, visitor: &mut Visitor, pass: IssuedPass, answer: Answer) {
+fn enter(world: &mut World, visitor: &mut Visitor, pass: IssuedPass, answer: Answer, of: u16) {
     let now = world.now;
     let id: TicketId = pass.id;
-    world.oracle.let_in(now, id, answer);
+    world.oracle.let_in(now, id, answer, of);
     let stays = world.dice.random_range(1_000..6_000);
     visitor.stage = Stage::Inside(held(&pass, now + stays));
     visitor.next = now;
