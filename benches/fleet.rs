@@ -12,7 +12,9 @@ use std::time::{Duration, Instant};
 use anteroom::clock::{Clock, Hands};
 use anteroom::desk::{Attendance, Desk, JoinAnswer, StatusAnswer};
 use anteroom::model::exchange::{Pulse, Report};
-use anteroom::model::ids::{EventId, Generation, KeyId, LedgerEpoch, LogIndex, NodeId, NodeRun, Term};
+use anteroom::model::ids::{
+    EventId, Generation, KeyId, LedgerEpoch, LogIndex, NodeId, NodeRun, Tenure, Term,
+};
 use anteroom::model::leader::Leader;
 use anteroom::model::ledger::{Change, ChangeKind, Command, Condition, KeyRecord, State};
 use anteroom::model::policy::Fields;
@@ -90,7 +92,8 @@ impl Fleet {
         }));
         let mut state = State::default();
         state.apply(LogIndex(1), &Command::Batch(commands));
-        let leader = Leader::begin(Term(1), &state, Generation(1), clock.boot());
+        let leader =
+            Leader::begin(Tenure { term: Term(1), generation: Generation(1), began: clock.boot() }, &state);
         let doors = (0..EDGES).map(|node| Desk::new(run(node), clock)).collect();
         Self { clock, state, leader, doors, events, load: Load::default() }
     }

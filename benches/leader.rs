@@ -4,7 +4,7 @@
 use std::num::NonZeroU16;
 
 use anteroom::model::exchange::{BucketCount, EdgeStage, EventReport, Presence, Report};
-use anteroom::model::ids::{EventId, Generation, LineEpoch, LogIndex, NodeId, NodeRun, Term};
+use anteroom::model::ids::{EventId, Generation, LineEpoch, LogIndex, NodeId, NodeRun, Tenure, Term};
 use anteroom::model::leader::Leader;
 use anteroom::model::ledger::{Change, ChangeKind, Command, Condition, State};
 use anteroom::model::order::{BucketStart, SLICES};
@@ -70,7 +70,7 @@ fn ticks(criterion: &mut Criterion) {
     for node in 0..3 {
         state.apply(LogIndex(2 + u64::from(node)), &Command::Register { run: run(node), now });
     }
-    let mut leader = Leader::begin(Term(1), &state, Generation(1), BootTime(0));
+    let mut leader = Leader::begin(Tenure { term: Term(1), ..Tenure::default() }, &state);
     for node in 0..3 {
         let counts = (0..BUCKETS).map(|bucket| count(bucket, 640)).collect();
         leader.take(report(&event, run(node), 1, counts), BootTime(3_000));

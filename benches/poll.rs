@@ -11,7 +11,9 @@ use anteroom::clock::Clock;
 use anteroom::desk::{Attendance, Desk, JoinAnswer};
 use anteroom::model::edge::{Contact, Scene, judge};
 use anteroom::model::exchange::EventPulse;
-use anteroom::model::ids::{EventId, Generation, KeyId, LedgerEpoch, LogIndex, NodeId, NodeRun, Term};
+use anteroom::model::ids::{
+    EventId, Generation, KeyId, LedgerEpoch, LogIndex, NodeId, NodeRun, Tenure, Term,
+};
 use anteroom::model::leader::Leader;
 use anteroom::model::ledger::{Change, ChangeKind, Command, Condition, KeyRecord, LiveSet, State};
 use anteroom::model::order::{Draws, KeyBase};
@@ -53,7 +55,8 @@ impl House {
         ];
         state.apply(LogIndex(1), &Command::Batch(founding));
         let key = state.keys.records().first()?.clone();
-        let leader = Leader::begin(Term(1), &state, run.generation, clock.boot());
+        let leader =
+            Leader::begin(Tenure { term: Term(1), generation: run.generation, began: clock.boot() }, &state);
         let mut house = Self { state, leader, desk: Desk::new(run, clock), clock, event, key };
         (0..3).for_each(|_| house.round());
         Some(house)

@@ -16,9 +16,9 @@ use super::term::{Start, first_reports};
 use crate::clock::Clock;
 use crate::desk::Desk;
 use crate::model::exchange::EdgeStage;
-use crate::model::ids::{KeyId, LedgerEpoch, NodeRun};
+use crate::model::ids::{KeyId, LedgerEpoch, NodeRun, Tenure};
 use crate::model::leader::Leader;
-use crate::model::ledger::{Command, KeyRecord, Registration, Step, Tick};
+use crate::model::ledger::{Command, KeyRecord, Registration, Step};
 use crate::model::time::{BootTime, FleetClock, FleetTime, TICK, as_millis};
 use crate::peer::{Conversation, Refusal, Refusals};
 
@@ -117,24 +117,19 @@ impl<'a> Lead<'a> {
         let start = Start::of(&reports).unwrap_or_else(|| Start::Guessed(clock.wall()));
         let mut fleet = FleetClock::begin(committed, start.at(), clock.boot());
         let now = fleet.read(clock.boot(), clock.wall());
-        let mut commands = Vec::new();
-        if let Some(absence) = start.absence(committed) {
-            commands.push(Command::Tick(Tick { now, spans: vec![absence], ..Tick::default() }));
-        }
+        let mut commands = vec![Command::Lead { now, absence: start.absence(committed) }];
         if !founded {
             commands.push(Command::Found { epoch: new_epoch(), now, key: new_key(now) });
         }
         if !registered {
             commands.push(Command::Register { run: desk.run(), now });
         }
-        if !commands.is_empty() {
-            let outcome = log.write(Command::Batch(commands)).await?;
-            if outcome.steps.contains(&Step::Registered(Registration::Outdated)) {
-                return Ok(None);
-            }
+        let outcome = log.write(Command::Batch(commands)).await?;
+        if outcome.steps.contains(&Step::Registered(Registration::Outdated)) {
+            return Ok(None);
         }
-        let mut leader =
-            log.state().read(|state| Leader::begin(log.term(), state, desk.run().generation, clock.boot()));
+        let tenure = Tenure { term: log.term(), generation: desk.run().generation, began: clock.boot() };
+        let mut leader = log.state().read(|state| Leader::begin(tenure, state));
         reports.into_iter().for_each(|report| leader.take(report, clock.boot()));
         let wall_ahead = wall_ahead(&clock);
         Ok(Some(Self { post, fleet, leader, streams, absent: Absent::new(), wall_ahead }))

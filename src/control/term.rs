@@ -91,14 +91,14 @@ mod tests {
 
     use super::*;
     use crate::model::exchange::EdgeStage;
-    use crate::model::ids::{Generation, LogIndex, NodeId, NodeRun, Term};
+    use crate::model::ids::{Generation, LogIndex, NodeId, NodeRun, Tenure};
     use crate::model::time::BootTime;
 
     const COMMITTED: FleetTime = FleetTime(1_800_000_000_000);
     const DOWN: Duration = Duration::from_secs(1);
     const WRONG: Duration = Duration::from_secs(34);
 
-    fn report(node: u16, upper: FleetTime, pulse_seen: Option<(Term, u64)>) -> Report {
+    fn report(node: u16, upper: FleetTime, pulse_seen: Option<(Tenure, u64)>) -> Report {
         Report {
             run: NodeRun { node: NodeId(NonZeroU16::new(node).unwrap()), generation: Generation(1) },
             number: 1,
@@ -130,7 +130,7 @@ mod tests {
 
     #[test]
     fn what_one_has_heard_is_worth_more_than_any_clock() {
-        let heard = report(5, COMMITTED.after(DOWN), Some((Term(1), 9)));
+        let heard = report(5, COMMITTED.after(DOWN), Some((Tenure::default(), 9)));
         let start = Start::of(&[clock(3, COMMITTED.after(WRONG)), heard, clock(1, COMMITTED)]);
         assert_eq!(start, Some(Start::Known(COMMITTED.after(DOWN))));
         assert_eq!(start.unwrap().absence(COMMITTED), None);

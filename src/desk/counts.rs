@@ -12,7 +12,7 @@ use arc_swap::ArcSwap;
 use super::seen::{Seen, Sighting};
 use crate::model::exchange::{BucketCount, Presence};
 use crate::model::headcount::{FULL_AFTER, KEPT, LIFE, Shown, TELLINGS, counted_before};
-use crate::model::ids::{Term, TicketId};
+use crate::model::ids::{Tenure, TicketId};
 use crate::model::order::{BucketStart, OrderKey, SLICES};
 use crate::model::presence::Window;
 use crate::model::time::FleetTime;
@@ -46,8 +46,8 @@ struct Turned {
     heartbeat_ttl: Duration,
     begun: Option<FleetTime>,
     turns: u32,
-    /// The term of the leader that was told last.
-    told: Option<Term>,
+    /// The leader that was told last.
+    told: Option<Tenure>,
 }
 
 /// To whom and when counts are reported.
@@ -59,8 +59,8 @@ pub(super) struct Telling {
     pub(super) number: u64,
     /// The newest report that was answered.
     pub(super) answered: u64,
-    /// The term of the leader, as far as it is known.
-    pub(super) term: Option<Term>,
+    /// The leader, as far as it is known.
+    pub(super) leader: Option<Tenure>,
     /// When it is made.
     pub(super) now: FleetTime,
 }
@@ -329,7 +329,7 @@ impl Counts {
             let began = turned.begun.map(BucketStart::from);
             let full =
                 if turned.turns > FULL_AFTER { Some(BucketStart(0)) } else { began.map(BucketStart::next) };
-            let retell = std::mem::replace(&mut turned.told, telling.term) != telling.term;
+            let retell = std::mem::replace(&mut turned.told, telling.leader) != telling.leader;
             (full, turned.heartbeat_ttl / 2 / TELLINGS, retell)
         };
         let slots = oldest_first((self.running() + 1) % SLOTS);

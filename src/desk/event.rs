@@ -269,8 +269,8 @@ impl EventDesk {
         self.places.reported(number);
         let counts = self.counts.load();
         counts.turn(fleet, policy.heartbeat_ttl);
-        let term = link.newest().map(|(term, _)| term);
-        let telling = Telling { watermark: view.pulse.watermark, number, answered, term, now: fleet };
+        let leader = link.newest().map(|(leader, _)| leader);
+        let telling = Telling { watermark: view.pulse.watermark, number, answered, leader, now: fleet };
         let mut slots = self.slots();
         slots.edge.expire(now);
         self.lapse(&mut slots, &view.live, now);

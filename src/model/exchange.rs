@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::ids::{BlockId, EventId, LedgerEpoch, LineEpoch, LogIndex, NodeRun, Term, TicketId, Weight};
+use super::ids::{BlockId, EventId, LedgerEpoch, LineEpoch, LogIndex, NodeRun, Tenure, TicketId, Weight};
 use super::ledger::{Extend, Gate, KeyRecord, LiveChange, LiveSet, Revoke, Settle, Span};
 use super::order::{BucketStart, OrderKey};
 use super::policy::Policy;
@@ -25,8 +25,8 @@ pub struct Report {
     pub sent: BootTime,
     /// The latest that fleet time can be at this edge; before its first pulse, what its wall clock shows.
     pub upper: FleetTime,
-    /// The number of the newest pulse that this edge has taken, of the term it was in.
-    pub pulse_seen: Option<(Term, u64)>,
+    /// The number of the newest pulse that this edge has taken, and whose it was.
+    pub pulse_seen: Option<(Tenure, u64)>,
     /// The log index that the edge's live set is true for.
     pub live_index: LogIndex,
     /// The newest key version that the edge verifies by.
@@ -115,9 +115,9 @@ pub struct Presence {
 /// What the leader tells an edge: every tick after the commit, and at once for top-ups.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Pulse {
-    /// The leader's term: a pulse of an older one is ignored.
-    pub term: Term,
-    /// The number of the pulse in that term; rises.
+    /// Whose it is: a pulse of an earlier leader is ignored.
+    pub tenure: Tenure,
+    /// The number of the pulse among that leader's; rises.
     pub number: u64,
     /// To whom.
     pub run: NodeRun,

@@ -7,6 +7,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::time::BootTime;
+
 /// The id of an event: `[a-z0-9][a-z0-9-]{0,62}`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
@@ -248,6 +250,18 @@ impl Term {
     pub fn election(self) -> u64 {
         self.0 >> Self::NODE_BITS
     }
+}
+
+/// One time of leading. A node may lead a term twice, after a restart or a moment without a quorum, and knows nothing then
+/// of the first time: neither its clock goes on nor what it was told. Of two the greater one is newer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Tenure {
+    /// The term.
+    pub term: Term,
+    /// Which run of the term's node leads.
+    pub generation: Generation,
+    /// When it began to, on its own clock.
+    pub began: BootTime,
 }
 
 /// Where capacity belongs. There is one pool per event so far, the default.

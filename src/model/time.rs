@@ -130,14 +130,14 @@ impl FleetBounds {
         FleetTime(self.pulse_now.0.saturating_add(passed).saturating_add(passed / 10))
     }
 
-    /// Takes a pulse of a new term: its leader's clock may have stepped forward.
+    /// Takes the first pulse of another leader: its clock may have stepped forward.
     pub fn take(&mut self, pulse_now: FleetTime, echo: BootTime) {
         if pulse_now >= self.pulse_now {
             *self = Self { pulse_now, echo };
         }
     }
 
-    /// Takes a pulse of the same term at `now`, unless what is known bounds the same clock more closely: a pulse that
+    /// Takes a further pulse of the same leader at `now`, unless what is known bounds the same clock more closely: a pulse that
     /// answers an old report says little.
     pub fn tighten(&mut self, pulse_now: FleetTime, echo: BootTime, now: BootTime) {
         let other = Self { pulse_now, echo };
@@ -167,7 +167,7 @@ impl FleetReckoning {
         self.pulse_now.after(boot.since(self.received))
     }
 
-    /// Takes a pulse of the same term, unless fleet time is known to be past what it says: it was long under way.
+    /// Takes a further pulse of the same leader, unless fleet time is known to be past what it says: it was long under way.
     pub fn tighten(&mut self, pulse_now: FleetTime, received: BootTime) {
         let passed = as_millis(received.since(self.received));
         // Less than the slowest that fleet time runs, or nothing would ever be near it again while it does.

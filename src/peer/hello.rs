@@ -6,10 +6,10 @@ use super::refusals::Refusal;
 use crate::model::ids::NodeRun;
 
 /// The version of everything that nodes say to each other.
-const VERSION: u16 = 1;
+pub(super) const VERSION: u16 = 2;
 
 /// The oldest version that this one still talks to.
-const OLDEST: u16 = 1;
+const OLDEST: u16 = 2;
 
 /// What a connection is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

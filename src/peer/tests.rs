@@ -12,6 +12,7 @@ use tokio::time::Instant;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
+use super::hello::VERSION;
 use super::*;
 use crate::model::ids::{Generation, NodeId, NodeRun};
 use crate::model::time::FleetTime;
@@ -155,7 +156,8 @@ async fn whoever_talks_without_tls_is_not_let_in_and_who_only_hangs_up_is_not_co
 async fn garbage_instead_of_a_hello_is_refused() {
     let mut house = House::open();
     let node = identity(&house.ca, 2);
-    let said = [frame(&[0xff_u8; 32]), frame(&()), frame(&(1_u16, 1_u16, Some(run(2)), Purpose::Raft, 0_u8))];
+    let said =
+        [frame(&[0xff_u8; 32]), frame(&()), frame(&(VERSION, VERSION, Some(run(2)), Purpose::Raft, 0_u8))];
     for (nth, said) in said.into_iter().enumerate() {
         let mut stream = house.shake_hands(&node).await;
         stream.write_all(&said).await.unwrap();
@@ -239,7 +241,7 @@ async fn three_hundred_silent_callers_keep_no_node_out() {
 async fn who_was_let_in_and_announces_too_much_is_told_apart_from_who_hangs_up() {
     let mut house = House::open();
     let node = identity(&house.ca, 2);
-    let hello = frame(&(1_u16, 1_u16, Some(run(2)), Purpose::Control));
+    let hello = frame(&(VERSION, VERSION, Some(run(2)), Purpose::Control));
     for (said, why) in [
         (u32::MAX.to_be_bytes().to_vec(), Some(Refusal::TooLong)),
         (frame(&[9_u8; 30]), Some(Refusal::Garbage)),
@@ -334,7 +336,7 @@ async fn a_certificate_without_a_number_opens_no_other_door_and_no_node_gets_a_s
     house.refused(Refusal::WrongNode, 6).await;
     // A node that has a number asks for one.
     let mut stream = house.shake_hands(&identity(&house.ca, 2)).await;
-    stream.write_all(&frame(&(1_u16, 1_u16, None::<NodeRun>, Purpose::Number))).await.unwrap();
+    stream.write_all(&frame(&(VERSION, VERSION, None::<NodeRun>, Purpose::Number))).await.unwrap();
     hung_up(&mut stream).await;
     house.refused(Refusal::WrongNode, 7).await;
 }

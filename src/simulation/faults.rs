@@ -29,16 +29,19 @@ pub enum Mutant {
     RowsDropped,
     /// Consumed ids are forgotten at once.
     ConsumedForgotten,
+    /// The ledger does not know that the clock of a leader has stepped.
+    StepsUnknown,
 }
 
 impl Mutant {
     /// All defects.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::NoCapacityCheck,
         Self::SlotsHandedBackEarly,
         Self::NoExpMax,
         Self::RowsDropped,
         Self::ConsumedForgotten,
+        Self::StepsUnknown,
     ];
 }
 

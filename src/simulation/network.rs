@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use super::faults::{Dice, Faults};
 use crate::model::exchange::{Pulse, Report};
-use crate::model::ids::Term;
+use crate::model::ids::Tenure;
 
 /// A message on its way.
 #[derive(Clone, Debug)]
 pub(super) enum Message {
-    /// From an edge to the leader of a term.
-    Report(Term, Box<Report>),
+    /// From an edge to a leader.
+    Report(Tenure, Box<Report>),
     /// From a leader to an edge.
     Pulse(Box<Pulse>),
 }

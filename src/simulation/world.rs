@@ -12,9 +12,9 @@ use super::oracle::{Figures, Honoured, Oracle, Violation};
 use super::visitors::{Stage, Visitor};
 use crate::model::edge::Honour;
 use crate::model::exchange::{Pulse, Report};
-use crate::model::ids::{EventId, Generation, KeyId, LedgerEpoch, LogIndex, NodeId, NodeRun, Term};
+use crate::model::ids::{EventId, Generation, KeyId, LedgerEpoch, LogIndex, NodeId, NodeRun, Tenure, Term};
 use crate::model::leader::Leader;
-use crate::model::ledger::{Change, ChangeKind, Command, Condition, Event, KeyRecord, State};
+use crate::model::ledger::{Change, ChangeKind, Command, Condition, Event, KeyRecord, Span, State, Tick};
 use crate::model::policy::{Fields, Policy};
 use crate::model::time::{BootTime, FleetClock, FleetTime, as_millis};
 use crate::model::token::Pass;
@@ -46,7 +46,7 @@ pub(super) struct Node {
 
 struct Seat {
     leader: Leader,
-    term: Term,
+    tenure: Tenure,
     clock: FleetClock,
     boot_offset: u64,
     up_at: u64,
@@ -58,7 +58,7 @@ struct Seat {
 /// A deposed leader: it cannot commit, and goes on handing out what it had reserved.
 struct Deposed {
     leader: Leader,
-    term: Term,
+    tenure: Tenure,
     state: State,
     /// Its fleet time when it was deposed, and when that was: time goes on for it.
     then: (FleetTime, u64),
@@ -112,11 +112,12 @@ impl World {
             kind,
         };
         state.apply(LogIndex(2), &Command::Change(change));
-        let (term, boot_offset) = (Term(1), dice.between(0, 1_000_000));
+        let boot_offset = dice.between(0, 1_000_000);
         let boot = BootTime(START_MS + boot_offset);
+        let tenure = Tenure { term: Term(1), generation: Generation(1), began: boot };
         let seat = Seat {
-            leader: Leader::begin(term, &state, Generation(1), boot),
-            term,
+            leader: Leader::begin(tenure, &state),
+            tenure,
             clock: FleetClock::begin(start, start, boot),
             boot_offset,
             up_at: START_MS,
@@ -225,7 +226,8 @@ impl World {
     }
 
     fn depose(&mut self) {
-        let term = Term(self.seat.term.0 + 1);
+        // Whoever leads next may be the same node, which has started again or had no quorum for a moment.
+        let elections = self.dice.between(0, 1);
         let up_at = self.now + self.dice.between(800, 2_500);
         if self.scenario.mutant == Mutant::RowsDropped {
             drop_rows(&mut self.state, &self.event);
@@ -241,10 +243,18 @@ impl World {
             })
             .collect();
         uppers.sort_unstable();
-        let start = uppers.get(uppers.len().saturating_sub(1) / 2).copied().unwrap_or(self.state.now);
+        let known = uppers.get(uppers.len().saturating_sub(1) / 2).copied().unwrap_or(self.state.now);
+        // Nobody whom the leader reaches has heard of fleet time, and its own clock is wrong.
+        let guesses = self.dice.happens(0.2);
+        let guess = self.state.now.after(Duration::from_millis(self.dice.between(0, 20_000)));
+        let start = if guesses { guess } else { known };
+        let absence = guesses.then_some(Span { node: None, from: self.state.now, to: start });
+        let Tenure { term, generation, .. } = self.seat.tenure;
+        let tenure =
+            Tenure { term: Term(term.0 + elections), generation: Generation(generation.0 + 1), began: boot };
         let fresh = Seat {
-            leader: Leader::begin(term, &self.state, Generation(1), boot),
-            term,
+            leader: Leader::begin(tenure, &self.state),
+            tenure,
             clock: FleetClock::begin(self.state.now, start, boot),
             boot_offset,
             up_at,
@@ -264,12 +274,20 @@ impl World {
             boot: BootTime(self.now + old.boot_offset),
             then: (old.clock.now(), self.now),
             leader: old.leader,
-            term: old.term,
+            tenure: old.tenure,
             state: self.state.clone(),
             wakes,
             dies: wakes + self.dice.between(500, 5_000),
         });
         self.oracle.figures.leader_changes += 1;
+        let now = self.fleet_now();
+        let lead = match self.scenario.mutant {
+            Mutant::StepsUnknown => {
+                Command::Tick(Tick { now, spans: absence.into_iter().collect(), ..Tick::default() })
+            }
+            _ => Command::Lead { now, absence },
+        };
+        self.commit(&lead);
     }
 
     fn start_edges(&mut self) {
@@ -306,13 +324,13 @@ impl World {
     fn deliver(&mut self) {
         for message in self.network.arrived(self.now) {
             match message {
-                Message::Report(term, report) => {
+                Message::Report(to, report) => {
                     if self.is_cut(report.run) {
                         continue;
                     }
-                    if term == self.seat.term && self.seat.up_at <= self.now {
+                    if to == self.seat.tenure && self.seat.up_at <= self.now {
                         self.seat.inbox.push(*report);
-                    } else if let Some(old) = self.deposed.iter_mut().find(|old| old.term == term) {
+                    } else if let Some(old) = self.deposed.iter_mut().find(|old| old.tenure == to) {
                         old.leader.take(*report, old.boot);
                     }
                 }
@@ -320,7 +338,7 @@ impl World {
                     let now = self.now;
                     let node = self.nodes.iter_mut().find(|node| node.id == pulse.run.node);
                     let reaches = |node: &&mut Node| {
-                        node.cut_until <= now && (node.deaf_until <= now || pulse.term < self.seat.term)
+                        node.cut_until <= now && (node.deaf_until <= now || pulse.tenure < self.seat.tenure)
                     };
                     let Some(node) = node.filter(reaches) else { continue };
                     let boot = BootTime(now + node.boot_offset);
@@ -346,11 +364,11 @@ impl World {
             if node.cut_until > self.now {
                 continue;
             }
-            // Edges follow the newest term that they heard of; right after an election some still ask the old leader.
-            let known = edge.link.newest().map_or(self.seat.term, |(term, _)| term);
+            // Edges follow the newest leader that they heard of; right after an election some still ask the old one.
+            let known = edge.link.newest().map_or(self.seat.tenure, |(leader, _)| leader);
             let follows = node.deaf_until <= self.now && self.dice.happens(0.85);
-            let term = if follows { self.seat.term } else { known };
-            self.network.send(self.now, Message::Report(term, Box::new(report)), &mut self.dice);
+            let to = if follows { self.seat.tenure } else { known };
+            self.network.send(self.now, Message::Report(to, Box::new(report)), &mut self.dice);
         }
     }
 

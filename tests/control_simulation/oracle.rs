@@ -148,7 +148,7 @@ impl Oracle {
         }
     }
 
-    /// What the desk of a controller shows that leads a quorum and has done so for a while.
+    /// What the desk of a controller shows that leads a quorum, and has heard itself for a while.
     pub(crate) fn leads(&mut self, now: u64, run: NodeRun, watermark: OrderKey) {
         if watermark < self.certain {
             let certain = self.certain;

@@ -421,7 +421,7 @@ impl World {
             if hears {
                 self.oracle.hears(self.now, run);
             }
-            if !leads || !quorum {
+            if !leads || !hears || !quorum {
                 self.leading.remove(&node.id);
             } else if self.now - *self.leading.entry(node.id).or_insert(self.now) >= 2_000 {
                 self.oracle.leads(self.now, run, watermark);

@@ -113,8 +113,8 @@ async fn a_session_that_only_lost_controllers_knew_of_is_over_at_an_edge_that_ne
     fleet.restore().await;
     fleet.restart(1).await;
     let hears_it = async || {
-        let (term, _) = fleet.desk(4).report().pulse_seen.unwrap();
-        term.election() > 1 << 32
+        let (leader, _) = fleet.desk(4).report().pulse_seen.unwrap();
+        leader.term.election() > 1 << 32
     };
     until("the edge hears the restored fleet", hears_it).await;
     fleet.all_fresh().await;

@@ -4,7 +4,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use super::*;
 use crate::clock::Clock;
 use crate::model::exchange::{KeySet, Pulse};
-use crate::model::ids::{Generation, KeyId, LogIndex, NodeRun, Term};
+use crate::model::ids::{Generation, KeyId, LogIndex, NodeRun, Tenure};
 use crate::model::ledger::KeyRecord;
 use crate::model::time::{BootTime, FleetTime};
 
@@ -23,7 +23,7 @@ fn hear(desk: &Desk, number: u64, keys_version: u64) {
     let key =
         KeyRecord { id: KeyId(1), secret: [5; 32], made_at: now, signs_from: now, verifies_until: None };
     desk.take(Pulse {
-        term: Term(1),
+        tenure: Tenure::default(),
         number,
         run: desk.run(),
         index: LogIndex(1),

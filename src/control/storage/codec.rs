@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 /// The format of every record; a record of another one is refused.
-const FORMAT: u8 = 3;
+const FORMAT: u8 = 4;
 
 /// Why bytes are no record.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -24,7 +24,7 @@ fn window(second: u64) -> Window {
 }
 
 fn telling(number: u64, answered: u64, second: u64) -> Telling {
-    Telling { watermark: OrderKey::default(), number, answered, term: None, now: at(second) }
+    Telling { watermark: OrderKey::default(), number, answered, leader: None, now: at(second) }
 }
 
 /// One node, and the visitors who come to it with the ticket that they were given last.
@@ -208,7 +208,7 @@ fn what_an_answered_report_has_stated_is_not_stated_again_far_from_the_front() {
     assert_eq!(told(&door, 1, 0), 10);
     assert_eq!(told(&door, 2, 0), 10, "not answered yet");
     assert_eq!(told(&door, 3, 1), SLICED_BUCKETS);
-    let newer = Telling { term: Some(Term(2)), ..telling(4, 1, 0) };
+    let newer = Telling { leader: Some(Tenure::default()), ..telling(4, 1, 0) };
     assert_eq!(door.counts.report(newer).len(), 10, "who leads newly is told all");
     door.counts.forget_before(BucketStart(8));
     assert_eq!(door.counts.report(Telling { number: 5, ..newer }).len(), 2);

@@ -14,7 +14,7 @@ use crate::desk::{
     Activity, Attendance, Desk, ExpressAnswer, ExpressKind, IssuedPass, JoinAnswer, PassAnswer, StatusAnswer,
     Waiting,
 };
-use crate::model::ids::{EventId, Generation, KeyId, LedgerEpoch, LogIndex, NodeId, NodeRun, Term};
+use crate::model::ids::{EventId, Generation, KeyId, LedgerEpoch, LogIndex, NodeId, NodeRun, Tenure, Term};
 use crate::model::leader::Leader;
 use crate::model::ledger::{Change, ChangeKind, Command, Condition, KeyRecord, State, Step};
 use crate::model::policy::Fields;
@@ -41,7 +41,7 @@ pub(super) struct House {
     leader: Leader,
     clock: Clock,
     hands: &'static Hands,
-    term: u64,
+    generation: u32,
     pub(super) leads: bool,
     /// Ends that were put into the log.
     pub(super) revoked: usize,
@@ -57,6 +57,11 @@ fn run_of(node: u16) -> NodeRun {
 
 fn fields(policy: Value) -> Fields {
     policy.as_object().cloned().unwrap().into()
+}
+
+/// The one node leads one term for good: alone it is elected once.
+fn tenure(generation: u32, began: BootTime) -> Tenure {
+    Tenure { term: Term(1), generation: Generation(generation), began }
 }
 
 impl House {
@@ -75,12 +80,12 @@ impl House {
         let found = Command::Found { epoch: LedgerEpoch(3), now, key };
         let register = (1..=nodes).map(|node| Command::Register { run: run_of(node), now });
         state.apply(LogIndex(1), &Command::Batch(std::iter::once(found).chain(register).collect()));
-        let leader = Leader::begin(Term(1), &state, Generation(1), clock.boot());
+        let leader = Leader::begin(tenure(1, clock.boot()), &state);
         let desk = Desk::new(run(1), clock);
         let others = (2..=nodes).map(|node| Desk::new(run_of(node), clock)).collect();
         let event = "tour".parse().unwrap();
         let mut house =
-            Self { state, desk, others, event, leader, clock, hands, term: 1, leads: true, revoked: 0 };
+            Self { state, desk, others, event, leader, clock, hands, generation: 1, leads: true, revoked: 0 };
         house.change(ChangeKind::Put(fields(policy)));
         (0..3).for_each(|_| house.round());
         house
@@ -92,10 +97,10 @@ impl House {
 
     /// The process dies and comes back: everything but the ledger is lost.
     pub(super) fn restart(&mut self) {
-        self.term += 1;
-        let generation = u32::try_from(self.term).unwrap();
+        self.generation += 1;
+        let generation = self.generation;
         self.apply(&Command::Register { run: run(generation), now: self.now() });
-        self.leader = Leader::begin(Term(self.term), &self.state, Generation(1), self.clock.boot());
+        self.leader = Leader::begin(tenure(generation, self.clock.boot()), &self.state);
         self.desk = Desk::new(run(generation), self.clock);
         (0..3).for_each(|_| self.round());
     }

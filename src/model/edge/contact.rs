@@ -1,7 +1,7 @@
 //! How well an edge hears the leader.
 
 use crate::model::exchange::Pulse;
-use crate::model::ids::Term;
+use crate::model::ids::Tenure;
 use crate::model::time::{BootTime, FRESH, FleetBounds, FleetReckoning, FleetTime, ISOLATION};
 use crate::model::words::words;
 
@@ -24,7 +24,7 @@ words! {
 pub struct Link {
     bounds: FleetBounds,
     reckoning: FleetReckoning,
-    newest: Option<(Term, u64)>,
+    newest: Option<(Tenure, u64)>,
     answered: u64,
     echo: BootTime,
     round_trip_ms: u64,
@@ -41,21 +41,21 @@ impl Link {
 
     /// Takes a pulse received at `now`; `false`, and nothing changed, if a newer one was taken before.
     pub fn take(&mut self, pulse: &Pulse, now: BootTime) -> bool {
-        let number = (pulse.term, pulse.number);
+        let number = (pulse.tenure, pulse.number);
         if self.newest.is_some_and(|newest| number <= newest) {
             return false;
         }
         if self.newest.is_none() {
             self.bounds = FleetBounds::default();
         }
-        let same_term = self.newest.is_some_and(|(term, _)| term == pulse.term);
+        let same_leader = self.newest.is_some_and(|(tenure, _)| tenure == pulse.tenure);
         self.newest = Some(number);
-        if same_term {
+        if same_leader {
             self.bounds.tighten(pulse.now, pulse.echo, now);
             self.reckoning.tighten(pulse.now, now);
             self.echo = self.echo.max(pulse.echo);
         } else {
-            // What an old term's pulse echoed says nothing of this leader: an old echo makes its first pulse stale.
+            // What an earlier leader's pulse echoed says nothing of this one: an old echo makes its first pulse stale.
             self.bounds.take(pulse.now, pulse.echo);
             self.reckoning = FleetReckoning { pulse_now: pulse.now, received: now };
             self.echo = pulse.echo;
@@ -96,9 +96,9 @@ impl Link {
         self.reckoning.read(now).min(self.upper(now))
     }
 
-    /// The term and number of the newest pulse.
+    /// Whose the newest pulse is, and its number.
     #[must_use]
-    pub fn newest(&self) -> Option<(Term, u64)> {
+    pub fn newest(&self) -> Option<(Tenure, u64)> {
         self.newest
     }
 
@@ -112,5 +112,42 @@ impl Link {
     #[must_use]
     pub fn round_trip_ms(&self) -> u64 {
         self.round_trip_ms
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroU16;
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::model::ids::{Generation, LedgerEpoch, LogIndex, NodeId, NodeRun, Term};
+
+    fn pulse(leader: u32, number: u64, now: FleetTime, echo: BootTime) -> Pulse {
+        Pulse {
+            tenure: Tenure { term: Term(1), generation: Generation(leader), began: BootTime(7) },
+            number,
+            run: NodeRun { node: NodeId(NonZeroU16::MIN), generation: Generation(1) },
+            index: LogIndex(1),
+            now,
+            report: number,
+            echo,
+            ledger: LedgerEpoch(1),
+            keys: None,
+            spans: Arc::default(),
+            events: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn the_clock_of_a_leader_that_leads_its_term_again_is_another_one() {
+        let mut link = Link::default();
+        assert!(link.take(&pulse(1, 900, FleetTime(100_000), BootTime(1_000)), BootTime(1_010)));
+        // It has started again, and its clock has stepped by ten seconds.
+        assert!(link.take(&pulse(2, 1, FleetTime(111_000), BootTime(2_000)), BootTime(2_010)));
+        assert_eq!(link.upper(BootTime(2_000)), FleetTime(111_000));
+        assert_eq!(link.reckoned(BootTime(2_010)), FleetTime(111_000));
+        assert!(!link.take(&pulse(1, 901, FleetTime(101_250), BootTime(2_200)), BootTime(2_210)));
+        assert_eq!(link.upper(BootTime(2_000)), FleetTime(111_000));
     }
 }

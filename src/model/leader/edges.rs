@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::model::exchange::{EdgeStage, EventReport, Grant, Report};
-use crate::model::ids::{EventId, LogIndex, NodeRun, Term};
+use crate::model::ids::{EventId, LogIndex, NodeRun, Tenure};
 use crate::model::time::{BootTime, TICK};
 
 /// An edge that was not heard for this long is silent: nothing waits for it.
@@ -19,7 +19,7 @@ pub(super) struct Edge {
     /// The last report, without the counts, which are taken in once.
     pub(super) number: u64,
     pub(super) sent: BootTime,
-    pub(super) pulse_seen: Option<(Term, u64)>,
+    pub(super) pulse_seen: Option<(Tenure, u64)>,
     pub(super) live_index: LogIndex,
     pub(super) keys_version: u64,
     pub(super) stage: EdgeStage,
@@ -100,14 +100,19 @@ impl Edge {
         self.is_heard(boot) && self.stage == EdgeStage::Serving
     }
 
+    /// Whether the report shows that the edge has taken a pulse of this leader's.
+    pub(super) fn hears(&self, tenure: Tenure) -> bool {
+        self.has_seen(tenure, 0)
+    }
+
     /// Whether the report shows that the edge has taken the pulse of this number.
-    pub(super) fn has_seen(&self, term: Term, pulse: u64) -> bool {
-        self.pulse_seen.is_some_and(|(of, number)| of == term && number >= pulse)
+    pub(super) fn has_seen(&self, tenure: Tenure, pulse: u64) -> bool {
+        self.pulse_seen.is_some_and(|(of, number)| of == tenure && number >= pulse)
     }
 
     /// Forgets the grant that is on its way once the edge has it: from then on its reports tell of what it lacks.
-    pub(super) fn note_grants(&mut self, event: &EventId, term: Term) {
-        if self.granted_by.get(event).is_some_and(|granted| self.has_seen(term, granted.pulse)) {
+    pub(super) fn note_grants(&mut self, event: &EventId, tenure: Tenure) {
+        if self.granted_by.get(event).is_some_and(|granted| self.has_seen(tenure, granted.pulse)) {
             self.granted_by.remove(event);
         }
     }

@@ -9,17 +9,17 @@ use super::changes::Changes;
 use super::counts::Counts;
 use super::edges::{Edge, Edges};
 use super::gate::{Doorman, Facts};
-use super::line::{Calls, Pilot, Situation, has_opened, past_everybody, told_buckets};
+use super::line::{Calls, Pilot, Situation, has_opened, past_everybody, told_buckets, told_lottery};
 use super::news::{acknowledge, is_worth, unsettled};
 use super::patience::{most_held, soon};
 use super::rows::Rows;
 use super::share::{Want, split};
 use super::table::table;
 use super::told::Cut;
-use crate::model::exchange::{EventPulse, Grant, Lottery, TableRow};
-use crate::model::ids::{EventId, LineEpoch, LogIndex, NodeRun, Term, TicketId};
+use crate::model::exchange::{EventPulse, Grant, TableRow};
+use crate::model::ids::{EventId, LineEpoch, LogIndex, NodeRun, Tenure, TicketId};
 use crate::model::ledger::{
-    Event, EventTick, Gate, Line, LotteryState, Pool, Reserved, Returned, RunState, Span,
+    Event, EventTick, Gate, Lag, Line, LotteryState, Reserved, Returned, RunState, Span,
 };
 use crate::model::order::OrderKey;
 use crate::model::pacing::Supply;
@@ -71,6 +71,7 @@ pub(super) struct Scene<'a> {
     pub(super) id: &'a EventId,
     pub(super) event: &'a Event,
     pub(super) spans: &'a [Span],
+    pub(super) lag: &'a Lag,
     pub(super) registered: &'a BTreeMap<NodeRun, RunState>,
     pub(super) now: FleetTime,
     pub(super) boot: BootTime,
@@ -144,15 +145,15 @@ impl EventLead {
         *self = Self { changes, capacity: self.capacity, ..Self::new(event, LogIndex(0), boot) };
     }
 
-    pub(super) fn plan(&mut self, scene: Scene<'_>, term: Term, edges: &mut Edges) -> Planned {
+    pub(super) fn plan(&mut self, scene: Scene<'_>, tenure: Tenure, edges: &mut Edges) -> Planned {
         let Scene { id, event, now, boot, .. } = scene;
-        let heard = self.hear(&scene, term, edges);
+        let heard = self.hear(&scene, tenure, edges);
         let mut tick = EventTick::nothing(id.clone());
         tick.watermark = event.line.watermark;
         self.forward(&scene, edges, &mut tick);
         self.returned(&scene, edges, &mut tick);
         let supply = self.supply(&scene, heard);
-        self.steer(&scene, term, edges, heard, supply, &mut tick);
+        self.steer(&scene, tenure, edges, heard, supply, &mut tick);
         tick.rows.extend(self.rows.due(&event.line, &self.counts, boot));
         tick.drop_rows = self.rows.outlived(&mut self.counts, edges, &event.policy, scene.spans, now, boot);
         self.reserve(&scene, edges, supply, &mut tick);
@@ -161,21 +162,21 @@ impl EventLead {
     }
 
     /// Takes in what new reports say, and sums up what the last ones do.
-    fn hear(&mut self, scene: &Scene<'_>, term: Term, edges: &mut Edges) -> Heard {
+    fn hear(&mut self, scene: &Scene<'_>, tenure: Tenure, edges: &mut Edges) -> Heard {
         let mut heard = Heard::default();
         let line = &scene.event.line;
         let reporting = edges.iter().filter(|(_, edge)| edge.is_heard(scene.boot)).map(|(run, _)| *run);
         let cut = self.cut.at(scene.now, scene.event.policy.heartbeat_ttl);
         self.counts.attend(reporting.collect(), cut, line);
         for (run, edge) in edges {
-            edge.note_grants(scene.id, term);
+            edge.note_grants(scene.id, tenure);
             let of_line = |report: &&_| is_of(report, scene.id, self.line);
             for report in edge.inbox.iter().filter(of_line) {
                 for count in &report.counts {
                     self.rows.touch(count.bucket, *run);
                     self.counts.take(*run, count.clone(), line.watermark);
                 }
-                let counts_now = self.doorman.heeds(*run, edge, term);
+                let counts_now = self.doorman.heeds(*run, edge, tenure);
                 heard.wants_bucket |= report.wants_bucket && counts_now;
                 heard.put_in_line |= report.put_in_line;
             }
@@ -250,7 +251,7 @@ impl EventLead {
     fn steer(
         &mut self,
         scene: &Scene<'_>,
-        term: Term,
+        tenure: Tenure,
         edges: &Edges,
         heard: Heard,
         supply: Supply,
@@ -297,7 +298,7 @@ impl EventLead {
         };
         let registered = scene.registered;
         let door =
-            self.doorman.decide(facts, term, edges.iter().filter(|(run, _)| registered.contains_key(run)));
+            self.doorman.decide(facts, tenure, edges.iter().filter(|(run, _)| registered.contains_key(run)));
         tick.gate = door.gate;
         if door.calls_all {
             let past = past_everybody(line, policy.ordering, self.pilot.floor(), &self.counts);
@@ -339,7 +340,7 @@ impl EventLead {
         let waiting = sum(|want| want.waiting);
         // Half of the credit is kept for those whom this does not cover.
         let ahead = sum(|want| want.ahead).min(credit.slots().saturating_sub(waiting) / 2);
-        let frees = supply.free > 0 || frees_slots(&event.pool, tick, now);
+        let frees = supply.free > 0 || frees_slots(scene, tick);
         tick.reserve = if frees { waiting.saturating_add(ahead).min(credit.slots()) } else { 0 };
     }
 
@@ -360,7 +361,7 @@ impl EventLead {
         let changes = EventTick { watermark: OrderKey::default(), ..tick.clone() };
         changes != EventTick::nothing(scene.id.clone())
             || tick.watermark > scene.event.line.watermark
-            || pool.next_change().is_some_and(|at| at <= scene.now)
+            || pool.next_change(scene.lag).is_some_and(|at| at <= scene.now)
             || (scene.news && pool.awaits_acknowledgement().is_some())
     }
 
@@ -451,7 +452,7 @@ impl EventLead {
             policy: Arc::clone(policy),
             line: line.epoch,
             draw_secret: line.draw_secret,
-            lottery: line.lottery.as_ref().map(lottery),
+            lottery: line.lottery.as_ref().map(told_lottery),
             gate: line.gate,
             watermark: line.watermark,
             floor: floor.max(line.watermark),
@@ -487,13 +488,9 @@ fn lottery_runs(lottery: Option<&LotteryState>, policy: &Policy, now: FleetTime)
     begun && policy.schedule.lottery_closes().is_some_and(|closes| now < closes)
 }
 
-fn lottery(state: &LotteryState) -> Lottery {
-    let seed = state.order.map(|_| state.seed);
-    Lottery { bucket: state.bucket, commitment: state.commitment, order: state.order, seed }
-}
-
 /// Whether the tick may free slots before it reserves some.
-fn frees_slots(pool: &Pool, tick: &EventTick, now: FleetTime) -> bool {
+fn frees_slots(scene: &Scene<'_>, tick: &EventTick) -> bool {
     let closes = tick.settle.iter().any(|settle| settle.closed.is_some());
-    closes || !tick.returned.is_empty() || pool.next_change().is_some_and(|at| at <= now)
+    let next_change = scene.event.pool.next_change(scene.lag);
+    closes || !tick.returned.is_empty() || next_change.is_some_and(|at| at <= scene.now)
 }

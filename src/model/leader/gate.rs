@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::edges::{Edge, SILENCE};
-use crate::model::ids::{EventId, NodeRun, Term};
+use crate::model::ids::{EventId, NodeRun, Tenure};
 use crate::model::ledger::Gate;
 use crate::model::time::BootTime;
 
@@ -70,14 +70,14 @@ impl Doorman {
     }
 
     /// Whether a report's word of who wants a bucket counts: while reopening, only if the edge knows of it.
-    pub(super) fn heeds(&self, run: NodeRun, edge: &Edge, term: Term) -> bool {
-        self.reopening.as_ref().is_none_or(|reopening| reopening.is_confirmed(run, edge, term))
+    pub(super) fn heeds(&self, run: NodeRun, edge: &Edge, tenure: Tenure) -> bool {
+        self.reopening.as_ref().is_none_or(|reopening| reopening.is_confirmed(run, edge, tenure))
     }
 
     pub(super) fn decide<'a>(
         &mut self,
         facts: Facts<'_>,
-        term: Term,
+        tenure: Tenure,
         edges: impl Iterator<Item = (&'a NodeRun, &'a Edge)>,
     ) -> Verdict {
         if facts.gate != Gate::Reopening {
@@ -90,14 +90,14 @@ impl Doorman {
                 Verdict { gate: line.then_some(Gate::Queue), calls_all: false }
             }
             Gate::Queue => Verdict { gate: facts.may_reopen().then_some(Gate::Reopening), calls_all: false },
-            Gate::Reopening => self.reopen(facts, term, edges),
+            Gate::Reopening => self.reopen(facts, tenure, edges),
         }
     }
 
     fn reopen<'a>(
         &mut self,
         facts: Facts<'_>,
-        term: Term,
+        tenure: Tenure,
         mut edges: impl Iterator<Item = (&'a NodeRun, &'a Edge)>,
     ) -> Verdict {
         let since = self.reopening.as_ref().map_or(facts.boot, |reopening| reopening.since);
@@ -111,7 +111,7 @@ impl Doorman {
             let silent = !edge.is_heard(facts.boot) && silent_count;
             // Whoever was put in line before the edge knew has to be counted first.
             let counted = !edge.events.get(facts.event).is_some_and(|report| report.put_in_line);
-            silent || (counted && reopening.is_confirmed(*run, edge, term))
+            silent || (counted && reopening.is_confirmed(*run, edge, tenure))
         });
         let opens = confirmed && facts.waiting <= f64::from(facts.free);
         Verdict { gate: opens.then_some(Gate::Open), calls_all: opens }
@@ -119,8 +119,8 @@ impl Doorman {
 }
 
 impl Reopening {
-    fn is_confirmed(&self, run: NodeRun, edge: &Edge, term: Term) -> bool {
-        self.told.get(&run).is_some_and(|pulse| edge.has_seen(term, *pulse))
+    fn is_confirmed(&self, run: NodeRun, edge: &Edge, tenure: Tenure) -> bool {
+        self.told.get(&run).is_some_and(|pulse| edge.has_seen(tenure, *pulse))
     }
 }
 

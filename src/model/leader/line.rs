@@ -4,7 +4,8 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::counts::Counts;
-use crate::model::ledger::{Gate, Line};
+use crate::model::exchange::Lottery;
+use crate::model::ledger::{Gate, Line, LotteryState};
 use crate::model::order::{BucketStart, OrderKey, SLICES};
 use crate::model::pacing::{Cell, RecentCalls, Step, Stride, Supply, advance, nearly_over};
 use crate::model::policy::{Ordering, Policy};
@@ -380,6 +381,12 @@ pub(super) fn told_buckets(line: &Line, ordering: Ordering, floor: OrderKey) -> 
         Ordering::Random => vec![floor.bucket()],
         Ordering::BucketedRandom | Ordering::Fifo => line.buckets.clone(),
     }
+}
+
+/// What a pulse says of a lottery: the seed once the order is drawn.
+pub(super) fn told_lottery(state: &LotteryState) -> Lottery {
+    let seed = state.order.map(|_| state.seed);
+    Lottery { bucket: state.bucket, commitment: state.commitment, order: state.order, seed }
 }
 
 const _: () = assert!(SLICES == 64, "the watermark of `fifo` moves by slices of a bucket");

@@ -25,19 +25,9 @@ use std::time::Duration;
 use self::edges::{Edge, Edges, SILENCE};
 use self::event::{Address, EventLead, Scene};
 use super::exchange::{EdgeStage, KeySet, Pulse, Report};
-use super::ids::{EventId, Generation, LedgerEpoch, LogIndex, NodeRun, Term};
+use super::ids::{EventId, LedgerEpoch, LogIndex, NodeRun, Tenure};
 use super::ledger::{Outcome, Span, State, Step, Tick};
 use super::time::{BootTime, FleetTime};
-
-/// More pulses than a leader sends.
-const PULSES_PER_MS: u64 = 1000;
-
-/// From where on a leader numbers its pulses: by its run and its clock, so that they rise also when one node leads a term
-/// twice, after a restart or a moment without a quorum. Edges would take pulses of lower numbers for old ones. A second
-/// adds less than one to the generation's part, and generations of later runs are greater by every second between them.
-fn first_pulse(generation: Generation, boot: BootTime) -> u64 {
-    (u64::from(generation.0) << 32).saturating_add(boot.0.saturating_mul(PULSES_PER_MS))
-}
 
 /// The log is told at least this often that a run was heard.
 const HEARD_EVERY: Duration = Duration::from_secs(60);
@@ -48,8 +38,7 @@ const HEARD_SOON: Duration = Duration::from_secs(30);
 /// What a leading controller knows beyond the ledger.
 #[derive(Debug)]
 pub struct Leader {
-    term: Term,
-    begun: BootTime,
+    tenure: Tenure,
     edges: Edges,
     lost: BTreeMap<NodeRun, FleetTime>,
     draining: Vec<NodeRun>,
@@ -61,17 +50,17 @@ pub struct Leader {
 }
 
 impl Leader {
-    /// The leader of a term, over the ledger as it stands then; `generation` is of the run that leads.
+    /// A leader over the ledger as it stands when its tenure begins.
     #[must_use]
-    pub fn begin(term: Term, state: &State, generation: Generation, boot: BootTime) -> Self {
+    pub fn begin(tenure: Tenure, state: &State) -> Self {
+        let boot = tenure.began;
         let mut leader = Self {
-            term,
-            begun: boot,
+            tenure,
             edges: Edges::new(),
             lost: BTreeMap::new(),
             draining: Vec::new(),
             events: BTreeMap::new(),
-            pulses: first_pulse(generation, boot),
+            pulses: 0,
             seen: state.index,
             acknowledged: LogIndex(0),
             spans: Arc::new(state.spans.clone()),
@@ -100,14 +89,23 @@ impl Leader {
         let acknowledged = self.acknowledged(state);
         let mut tick = Tick { now, acknowledged, ..Tick::default() };
         self.attend(state, now, boot, &mut tick);
-        let ready =
-            boot.since(self.begun) >= SILENCE || state.runs.keys().all(|run| self.edges.contains_key(run));
+        let ready = boot.since(self.tenure.began) >= SILENCE
+            || state.runs.keys().all(|run| self.edges.contains_key(run));
         let news = acknowledged > self.acknowledged;
         for (id, lead) in &mut self.events {
             let Some(event) = state.events.get(id) else { continue };
-            let scene =
-                Scene { id, event, spans: &state.spans, registered: &state.runs, now, boot, ready, news };
-            let planned = lead.plan(scene, self.term, &mut self.edges);
+            let scene = Scene {
+                id,
+                event,
+                spans: &state.spans,
+                lag: &state.lag,
+                registered: &state.runs,
+                now,
+                boot,
+                ready,
+                news,
+            };
+            let planned = lead.plan(scene, self.tenure, &mut self.edges);
             tick.spans.extend(planned.span);
             tick.events.extend(planned.tick);
         }
@@ -167,7 +165,7 @@ impl Leader {
         let knows_keys = edge.is_some_and(|edge| edge.keys_version == state.keys.version);
         let keys = KeySet { version: state.keys.version, keys: state.keys.records().to_vec() };
         Pulse {
-            term: self.term,
+            tenure: self.tenure,
             number: self.pulses,
             run,
             index: state.index,
@@ -233,9 +231,10 @@ impl Leader {
         }
     }
 
-    /// The log index that every registered edge has acknowledged.
+    /// The log index that every registered edge has acknowledged, and goes by this leader's clock.
     fn acknowledged(&self, state: &State) -> LogIndex {
-        let of = |run: &NodeRun| self.edges.get(run).map_or(LogIndex(0), |edge| edge.live_index);
+        let hearing = |run: &NodeRun| self.edges.get(run).filter(|edge| edge.hears(self.tenure));
+        let of = |run: &NodeRun| hearing(run).map_or(LogIndex(0), |edge| edge.live_index);
         let least = state.runs.keys().map(of).min().unwrap_or_default();
         least.max(self.acknowledged)
     }
@@ -246,7 +245,7 @@ impl Leader {
         for (run, known) in &state.runs {
             let node = Some(run.node);
             let Some(edge) = self.edges.get(run).filter(|edge| edge.is_heard(boot)) else {
-                if boot.since(self.begun) > SILENCE && !self.lost.contains_key(run) {
+                if boot.since(self.tenure.began) > SILENCE && !self.lost.contains_key(run) {
                     let last =
                         self.edges.get(run).map_or(known.heard, |edge| now.before(boot.since(edge.heard)));
                     tick.spans.push(Span { node, from: last, to: now.after(longest) });

@@ -38,6 +38,13 @@ pub enum Command {
         /// The edge.
         instance: Instance,
     },
+    /// A leader begins, before it says anything: its clock may be ahead of the log's.
+    Lead {
+        /// Fleet time as it begins.
+        now: FleetTime,
+        /// What everybody is forgiven, if nobody could be heard before.
+        absence: Option<Span>,
+    },
     /// What one tick of the leader changes; nothing is proposed when nothing changes.
     Tick(Tick),
     /// An operator's or a file's change to an event.
@@ -58,7 +65,7 @@ impl Command {
     /// ledger never goes back.
     pub fn set_time(&mut self, time: FleetTime) {
         match self {
-            Self::Found { .. } | Self::Register { .. } => {}
+            Self::Found { .. } | Self::Register { .. } | Self::Lead { .. } => {}
             Self::Number { now, .. } => *now = time,
             Self::Tick(tick) => tick.now = time,
             Self::Change(change) => change.now = time,

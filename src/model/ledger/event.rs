@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::command::{Change, ChangeKind, EventTick, Revoke, RevokeReason};
+use super::lag::Abreast;
 use super::line::Line;
 use super::live::LiveChange;
 use super::log::{Decision, EventLog};
@@ -85,14 +86,14 @@ impl Event {
         index: LogIndex,
         now: FleetTime,
         tick: &EventTick,
-        acknowledged: LogIndex,
+        edges: Abreast,
         changes: &mut Vec<LiveChange>,
     ) -> Option<Reserved> {
         let policy = Arc::clone(&self.policy);
         let entry = Entry { index, now, policy: &policy };
         let decisions = self.line.tick(now, policy.ordering, tick);
         decisions.into_iter().for_each(|what| self.log.push(index, now, what));
-        let reserved = self.pool.tick(entry, tick, acknowledged, changes);
+        let reserved = self.pool.tick(entry, tick, edges, changes);
         let ended = changes.iter().filter(|change| !matches!(change, LiveChange::Live(..))).count();
         if ended > 0 {
             self.log.push(index, now, Decision::Ended(u32::try_from(ended).unwrap_or(u32::MAX)));

@@ -5,6 +5,7 @@ mod command;
 mod event;
 mod id_set;
 mod keys;
+mod lag;
 mod line;
 mod live;
 mod log;
@@ -24,6 +25,7 @@ pub use command::{
 };
 pub use event::{Event, EventOutcome};
 pub use keys::Keys;
+pub use lag::Lag;
 pub use line::{Line, LotteryState, RowState};
 pub use live::{Claim, LiveChange, LivePass, LiveSet};
 pub use log::{Decision, EventLog, LogRecord};

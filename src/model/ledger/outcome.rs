@@ -27,6 +27,8 @@ pub enum Step {
     Registered(Registration),
     /// The edge has this number; `None`: all are taken.
     Numbered(Option<NodeId>),
+    /// It is known that another leader begins.
+    Led,
     /// The tick is applied.
     Ticked(Vec<EventOutcome>),
     /// The change is applied, or refused without having changed anything.

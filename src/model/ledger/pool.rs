@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::block::{Block, Settling};
 use super::command::{EventTick, Extend, Mint, Returned, Revoke, RevokeReason, Settle};
+use super::lag::{Abreast, Lag};
 use super::live::{Claim, LiveChange, LivePass, LiveSet};
 use super::rate::RateCredit;
 use crate::model::ids::{BlockId, Coordinates, LogIndex, TicketId, Weight};
@@ -114,11 +115,12 @@ impl Pool {
 
     /// When something in the pool is over by itself: a pass, a guard, a block.
     #[must_use]
-    pub fn next_change(&self) -> Option<FleetTime> {
+    pub fn next_change(&self, lag: &Lag) -> Option<FleetTime> {
         let pass = self.expiring.first().map(|(expires, _)| *expires);
         let ending = self.ending.iter().map(|ending| ending.free_by).min();
         let block = self.blocks.values().map(block_over).min();
-        [pass, ending, block].into_iter().flatten().min()
+        let freed = [ending, block].into_iter().flatten().min().map(|at| lag.passed(at));
+        pass.into_iter().chain(freed).min()
     }
 
     /// The log index of the newest ended session whose slot waits for acknowledgement.
@@ -131,7 +133,7 @@ impl Pool {
         &mut self,
         entry: Entry<'_>,
         tick: &EventTick,
-        acknowledged: LogIndex,
+        edges: Abreast,
         changes: &mut Vec<LiveChange>,
     ) -> Option<Reserved> {
         tick.settle.iter().for_each(|settle| self.settle(entry, settle, changes));
@@ -139,7 +141,7 @@ impl Pool {
         tick.revoke.iter().for_each(|revoke| self.revoke(entry, *revoke, changes));
         tick.returned.iter().for_each(|returned| self.take_back(*returned));
         self.expire(entry, changes);
-        self.release(entry.now, acknowledged);
+        self.release(edges);
         self.live.index = entry.index;
         self.reserve(entry, tick.reserve)
     }
@@ -263,9 +265,9 @@ impl Pool {
     }
 
     /// Frees the slots of sessions that every edge knows to be over, and of blocks that nobody can spend from.
-    fn release(&mut self, now: FleetTime, acknowledged: LogIndex) {
-        self.ending.retain(|ending| ending.index > acknowledged && ending.free_by > now);
-        self.blocks.retain(|_, block| block.remaining > 0 && block_over(block) > now);
+    fn release(&mut self, edges: Abreast) {
+        self.ending.retain(|ending| ending.index > edges.index && ending.free_by > edges.time);
+        self.blocks.retain(|_, block| block.remaining > 0 && block_over(block) > edges.time);
     }
 
     fn reserve(&mut self, entry: Entry<'_>, wanted: u32) -> Option<Reserved> {
@@ -291,8 +293,8 @@ impl Pool {
     }
 
     /// Moves on where no tick reaches it: its event is gone.
-    pub(super) fn outlive(&mut self, now: FleetTime) {
-        self.release(now, LogIndex(0));
+    pub(super) fn outlive(&mut self, edges: Abreast) {
+        self.release(edges);
     }
 
     /// Leaves so many block numbers out.

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::event::Event;
+use super::lag::Abreast;
 use super::pool::Pool;
 use crate::model::ids::LineEpoch;
 use crate::model::time::FleetTime;
@@ -34,9 +35,9 @@ impl Remains {
         (self.pool, LineEpoch(self.line.0.wrapping_add(1)))
     }
 
-    /// Whether they still matter at `now`, when tickets that were valid until `horizon` are over.
-    pub(super) fn outlives(&mut self, now: FleetTime, horizon: FleetTime) -> bool {
-        self.pool.outlive(now);
+    /// Whether they still matter now that every edge is so far, and tickets that were valid until `horizon` are over.
+    pub(super) fn outlives(&mut self, edges: Abreast, horizon: FleetTime) -> bool {
+        self.pool.outlive(edges);
         self.pool.forget_before(horizon);
         self.until >= horizon || self.pool.occupied() > 0
     }

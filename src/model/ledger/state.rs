@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::command::{Change, ChangeKind, Command, Condition, Span, Tick};
 use super::event::{Event, EventOutcome, check_routes};
 use super::keys::Keys;
+use super::lag::Lag;
 use super::live::LiveChange;
 use super::numbers::Numbers;
 use super::outcome::{ChangeApplied, ChangeError, ChangeOutcome, Outcome, Registration, Step};
@@ -37,6 +38,8 @@ pub struct State {
     /// The events.
     pub events: BTreeMap<EventId, Event>,
     pub(super) remains: BTreeMap<EventId, Remains>,
+    /// How far behind an edge may be that does not hear the leader.
+    pub lag: Lag,
     next_sweep: FleetTime,
 }
 
@@ -134,6 +137,10 @@ impl State {
                 let named = self.given_numbers_named();
                 Step::Numbered(self.numbers.give(self.now, name, *instance, &named))
             }
+            Command::Lead { now, absence } => {
+                self.lead(outcome.index, *now, *absence);
+                Step::Led
+            }
             Command::Tick(tick) => Step::Ticked(self.tick(tick, outcome)),
             Command::Change(change) => Step::Changed(self.change(change, outcome)),
             Command::RotateKey { now, key } => {
@@ -168,9 +175,18 @@ impl State {
         Registration::Accepted
     }
 
+    fn lead(&mut self, index: LogIndex, now: FleetTime, absence: Option<Span>) {
+        if self.now > FleetTime(0) {
+            self.lag.step(index, now.since(self.now));
+        }
+        self.pass_time(index, now);
+        absence.into_iter().for_each(|span| self.forgive(index, span));
+    }
+
     fn tick(&mut self, tick: &Tick, outcome: &mut Outcome) -> Vec<EventOutcome> {
         let index = outcome.index;
         self.pass_time(index, tick.now);
+        self.lag.acknowledge(tick.acknowledged);
         let session_max = self.longest(|policy| policy.session_max);
         for (run, heard) in &tick.heard {
             if let Some(state) = self.runs.get_mut(run) {
@@ -180,11 +196,12 @@ impl State {
         self.runs.retain(|run, _| !tick.ended.contains(run));
         tick.spans.iter().for_each(|span| self.forgive(index, *span));
         self.keys.acknowledge(index, self.now, tick.acknowledged);
+        let edges = self.lag.abreast(tick.acknowledged, self.now);
         let mut outcomes = Vec::new();
         for event_tick in &tick.events {
             let Some(event) = self.events.get_mut(&event_tick.event) else { continue };
             let mut changes = Vec::new();
-            let reserved = event.tick(index, self.now, event_tick, tick.acknowledged, &mut changes);
+            let reserved = event.tick(index, self.now, event_tick, edges, &mut changes);
             keep(outcome, &event_tick.event, changes);
             let event = event_tick.event.clone();
             outcomes.push(EventOutcome { event, pool: PoolId::default(), line: LineId::default(), reserved });
@@ -282,11 +299,14 @@ impl State {
         self.next_sweep = now.after(SWEEP);
         let horizon = tickets_horizon(&self.spans, now);
         self.events.values_mut().for_each(|event| event.pool.forget_before(horizon));
-        self.remains.retain(|_, remains| remains.outlives(now, horizon));
+        // Where no tick reaches, nobody's word is taken.
+        let edges = self.lag.abreast(LogIndex(0), now);
+        self.remains.retain(|_, remains| remains.outlives(edges, horizon));
         self.keys.forget_before(index, now);
         self.forget_spans(now);
         let session_max = self.longest(|policy| policy.session_max);
-        self.runs.retain(|_, run| run.honours_until.max(run.heard.after(session_max)).after(SWEEP) > now);
+        self.runs
+            .retain(|_, run| run.honours_until.max(run.heard.after(session_max)).after(SWEEP) > edges.time);
         let named = self.given_numbers_named();
         self.numbers.sweep(now, &named);
     }

@@ -8,7 +8,7 @@ use crate::model::exchange::{
     BucketCount, EdgeStage, EventPulse, EventReport, LiveUpdate, Presence, Pulse, Report,
 };
 use crate::model::grant::EdgeSlots;
-use crate::model::ids::{EventId, Generation, LogIndex, NodeId, NodeRun, Term, TicketId, Weight};
+use crate::model::ids::{EventId, Generation, LogIndex, NodeId, NodeRun, Tenure, Term, TicketId, Weight};
 use crate::model::leader::Leader;
 use crate::model::ledger::{Change, ChangeKind, Command, Condition, Gate, Outcome, State, Step, Tick};
 use crate::model::order::{BucketStart, Draws, Fraction, KeyBase, OrderKey, SLICES, arrival_key};
@@ -83,7 +83,12 @@ pub(super) struct Toy {
     pub(super) event: EventId,
     pub(super) entries: u64,
     pub(super) dice: Dice,
-    pub(super) term: u64,
+    pub(super) led: u32,
+}
+
+/// A node that leads one term for the `led`th time.
+fn tenure(led: u32, began: BootTime) -> Tenure {
+    Tenure { term: Term(1), generation: Generation(led), began }
 }
 
 pub(super) fn run(node: u16, generation: u32) -> NodeRun {
@@ -118,9 +123,9 @@ impl Toy {
         let outcome = apply(&mut state, Command::Change(change));
         assert!(matches!(outcome.steps.as_slice(), [Step::Changed(Ok(_))]), "{outcome:?}");
         let boot = BootTime(1_000);
-        let leader = Leader::begin(Term(1), &state, Generation(1), boot);
+        let leader = Leader::begin(tenure(1, boot), &state);
         let edges = runs.into_iter().map(Edge::new).collect();
-        Self { state, leader, edges, boot, event, entries: 0, dice: Dice::new(seed), term: 1 }
+        Self { state, leader, edges, boot, event, entries: 0, dice: Dice::new(seed), led: 1 }
     }
 
     pub(super) fn now(&self) -> FleetTime {
@@ -226,10 +231,10 @@ impl Toy {
     pub(super) fn restart(&mut self, at: usize) {
         let old = self.edges[at].clone();
         let new = run(old.run.node.0.get(), old.run.generation.0 + 1);
-        self.term += 1;
+        self.led += 1;
         let register = Command::Register { run: new, now: self.now() };
         self.state.apply(LogIndex(self.state.index.0 + 1), &register);
-        self.leader = Leader::begin(Term(self.term), &self.state, Generation(1), self.boot);
+        self.leader = Leader::begin(tenure(self.led, self.boot), &self.state);
         let mut edge = Edge::new(new);
         edge.full = false;
         edge.admitted = old.admitted;
@@ -444,7 +449,7 @@ impl Edge {
             number: self.number,
             sent: boot,
             upper: now,
-            pulse_seen: self.pulse.as_ref().map(|pulse| (pulse.term, pulse.number)),
+            pulse_seen: self.pulse.as_ref().map(|pulse| (pulse.tenure, pulse.number)),
             live_index: self.live_index,
             keys_version: 0,
             stage: EdgeStage::Serving,

@@ -180,6 +180,35 @@ fn an_ended_slot_is_free_when_every_edge_has_heard_or_nobody_can_honour_it() {
 }
 
 #[test]
+fn slots_wait_as_much_longer_as_fleet_time_has_stepped_until_every_edge_has_heard() {
+    let mut ledger = Ledger::small();
+    let block = ledger.block(2);
+    ledger.mint(block, 1, id(1));
+    ledger.mint(block, 2, id(2));
+    // The clock of the next leader says that both passes are over; an edge that is cut off goes by another.
+    ledger.wait(50_000);
+    ledger.apply(&Command::Lead { now: ledger.now, absence: None });
+    ledger.tick(|_| {});
+    assert_eq!((ledger.live().len(), ledger.pool().held_back()), (0, 2));
+    ledger.wait(20_000 + 1_900);
+    ledger.tick(|_| {});
+    assert_eq!(ledger.occupied(), 2);
+    let stepped = ledger.state.index;
+    ledger.wait(100);
+    ledger.tick(|_| {});
+    assert_eq!(ledger.occupied(), 0);
+
+    let block = ledger.block(1);
+    ledger.mint(block, 1, id(3));
+    ledger.wait(20_000);
+    ledger.acknowledged_tick(stepped, |_| {});
+    assert_eq!(ledger.pool().held_back(), 1);
+    ledger.wait(2_000);
+    ledger.tick(|_| {});
+    assert_eq!(ledger.occupied(), 0, "every edge goes by the leader's clock again");
+}
+
+#[test]
 fn a_block_counts_until_no_pass_of_it_can_be_honoured() {
     let mut ledger = Ledger::small();
     let Reserved { block, exp_max, .. } = ledger.reserve(3).unwrap();
