@@ -1,19 +1,14 @@
-"use strict";
-
+// Before this stands `const words = {…};`: what is said here, in one language.
 (() => {
+  "use strict";
   const room = document.getElementById("room");
   if (!room) return;
   const at = (id) => document.getElementById(id);
-  const whole = new Intl.NumberFormat(document.documentElement.lang || "en");
-  const SENTENCES = {
-    queueing: "You are in line.",
-    prequeue: "You are early. The line opens soon; everybody who is here then gets a place by lot.",
-    paused: "The line is paused. You keep your place.",
-    frozen: "The line stands still for a moment. You keep your place.",
-    sold_out: "Everything seems to be sold. You keep your place in case something comes back.",
-    closed: "The line is closed to newcomers. You keep your place.",
-    full: "The line is full. You keep your place.",
-  };
+  const { standing, waits } = words;
+  const language = document.documentElement.lang;
+  const plural = new Intl.PluralRules(language);
+  // Latin digits, always in groups, as the server writes them.
+  const whole = new Intl.NumberFormat(`${language}-u-nu-latn`, { useGrouping: "always" });
   let timer = 0;
   let failures = 0;
   let takeTurn = false;
@@ -27,16 +22,21 @@
 
   const clock = (seconds) => `${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, "0")}`;
 
-  // Two seconds counts, as the server rounds them: seconds below a minute, then minutes.
+  // As the server tells waits: in seconds below a minute, with them below five minutes, then in minutes.
   const wait = (low, high) => {
-    if (high <= 60) return `${span(low, high)} s`;
-    if (high < 300) return low === high ? `${clock(low)} min` : `${clock(low)}–${clock(high)} min`;
-    return `${span(Math.floor(low / 60), high / 60)} min`;
+    if (high <= 6) return waits.moment;
+    if (high === 60) return low < 30 ? waits.up_to_a_minute : waits.a_minute;
+    const [forms, unit] = high < 60 ? [waits.seconds, 1] : high < 300 ? [waits.clock, 1] : [waits.minutes, 60];
+    const [least, most] = [low, high].map((seconds) => Math.floor(seconds / unit));
+    const form = least === most ? forms.exact : least === 0 ? forms.up_to : forms.between;
+    const tell = (number) => (forms === waits.clock ? clock(number) : whole.format(number));
+    const text = form.other ? form[plural.select(most)] || form.other : form;
+    return text.replace("{low}", tell(least)).replace(/\{high\}|\{n\}/, tell(most));
   };
 
   const show = (status) => {
     at("connection").hidden = true;
-    say(at("sentence"), status.called ? "It is your turn." : SENTENCES[status.phase] || SENTENCES.queueing);
+    say(at("sentence"), status.called ? standing.called : standing[status.phase] || standing.queueing);
     const [first, last] = status.position_range || [0, 0];
     at("position-row").hidden = last === 0;
     say(at("position"), span(first, last));

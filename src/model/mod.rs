@@ -6,6 +6,7 @@ pub mod exchange;
 pub mod grant;
 pub mod headcount;
 pub mod ids;
+pub mod language;
 pub mod leader;
 pub mod ledger;
 pub mod numbered;

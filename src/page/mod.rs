@@ -1,30 +1,59 @@
-//! The pages that visitors see, and the files that belong to them.
+//! The pages that visitors see, in their languages, and the files that belong to them.
 
 mod assets;
-mod words;
+mod book;
+mod choice;
+mod locale;
+mod notice;
+mod number;
+mod plural;
+#[cfg(test)]
+mod tests;
+mod wait;
 
 use std::time::Duration;
 
 use minijinja::{AutoEscape, Environment, Value, context};
 
-pub use assets::{Asset, Assets};
-pub use words::{Notice, sentence_of, wait_in_words};
+use self::assets::Assets;
+use self::book::{Book, Shelf};
+use self::wait::with_number;
+use crate::model::language::Language;
+
+pub use assets::Asset;
+pub use choice::{language_of, preferred_language};
+pub use locale::Standing;
+pub use notice::Notice;
 
 /// What every page of the waiting room sends as `Content-Security-Policy`: nothing inline, nothing from elsewhere.
 pub const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
      img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
-/// The templates, compiled once.
+/// The templates, compiled once, and the languages, read once.
 pub struct Pages {
     templates: Environment<'static>,
     assets: Assets,
+    shelf: Shelf,
+    /// What the addresses of all files begin with.
+    files: String,
+}
+
+/// Why there are no pages: only a build of the program can be at fault.
+#[derive(Debug, thiserror::Error)]
+pub enum PagesFault {
+    /// A template cannot be compiled.
+    #[error("a template of the pages is at fault; build the program anew: {0}")]
+    Template(#[from] minijinja::Error),
+    /// A file of sentences lacks one, or has one too many.
+    #[error("a file of sentences is at fault; build the program anew: {0}")]
+    Locale(#[from] serde_json::Error),
 }
 
 /// What the waiting page shows.
 #[derive(Clone, Debug)]
 pub struct WaitingPage<'a> {
-    /// The sentence that says why the line is as it is.
-    pub sentence: &'a str,
+    /// How the visitor stands.
+    pub standing: Standing,
     /// The least and the greatest place; `(0, 0)`: not shown.
     pub position: (u32, u32),
     /// The range of the wait.
@@ -41,7 +70,9 @@ pub struct WaitingPage<'a> {
     pub reference: &'a str,
     /// Where the visitor wants to go.
     pub to: &'a str,
-    /// The address of this page.
+    /// The address of this page, where a form asks for it in another language.
+    pub room_url: &'a str,
+    /// The same with where the visitor wants to go.
     pub page_url: &'a str,
     /// The address that answers with the status.
     pub status_url: &'a str,
@@ -65,50 +96,62 @@ pub struct NoticePage<'a> {
 }
 
 impl Pages {
-    /// Compiles the templates; assets will be asked for below `public_path`.
+    /// Compiles the templates and reads the languages; files will be asked for below `public_path`.
     ///
     /// # Errors
-    /// If a template is at fault.
-    pub fn new(public_path: &str) -> Result<Self, minijinja::Error> {
+    /// If a template or a file of sentences is at fault.
+    pub fn new(public_path: &str) -> Result<Self, PagesFault> {
         let mut templates = Environment::new();
         templates.set_auto_escape_callback(|_| AutoEscape::Html);
         templates.add_template("page.html", include_str!("../../static/page.html"))?;
         templates.add_template("waiting.html", include_str!("../../static/waiting.html"))?;
         templates.add_template("notice.html", include_str!("../../static/notice.html"))?;
-        Ok(Self { templates, assets: Assets::new(public_path) })
+        let (assets, shelf) = (Assets::new(public_path), Shelf::open(public_path)?);
+        Ok(Self { templates, assets, shelf, files: format!("{public_path}/_/") })
     }
 
-    /// The files that pages refer to.
+    /// The file of a path.
     #[must_use]
-    pub fn assets(&self) -> &Assets {
-        &self.assets
+    pub fn asset(&self, path: &str) -> Option<Asset> {
+        if !path.starts_with(&self.files) {
+            return None;
+        }
+        let script = || self.shelf.books().find_map(|book| book.script.find(path));
+        self.assets.find(path).or_else(script)
     }
 
     /// The page of a visitor who waits.
     ///
     /// # Errors
     /// If the template is at fault.
-    pub fn waiting(&self, page: &WaitingPage<'_>) -> Result<String, minijinja::Error> {
-        let seconds = page.poll_after.as_secs().clamp(2, page.heartbeat_ttl.as_secs().max(10) / 3);
+    pub fn waiting(&self, language: Language, page: &WaitingPage<'_>) -> Result<String, minijinja::Error> {
+        let book = self.shelf.book(language);
+        let (labels, waits) = (&book.locale.waiting, &book.locale.waits);
+        let heartbeat = page.heartbeat_ttl.as_secs();
+        let refresh = page.poll_after.as_secs().clamp(2, heartbeat.max(10) / 3);
         self.render(
             "waiting.html",
+            book,
             context! {
-                title => "You are in line",
-                sentence => page.sentence,
-                position => words::range(page.position),
-                eta => page.wait.map(wait_in_words),
+                t => &book.labels,
+                lost => with_number(language, &labels.lost, heartbeat),
+                stay => with_number(language, &labels.stay, heartbeat),
+                renews => with_number(language, &labels.renews, refresh),
+                sentence => book.locale.standing.sentence(page.standing),
+                position => number::places(language, page.position),
+                eta => page.wait.map(|wait| waits.tell(language, wait)),
                 show_progress => page.position.1 > 0,
                 progress => (page.progress.clamp(0.0, 1.0) * 100.0).round(),
                 message => page.message,
                 poll_after_ms => u64::try_from(page.poll_after.as_millis()).unwrap_or(u64::MAX),
-                refresh_s => seconds,
-                heartbeat_s => page.heartbeat_ttl.as_secs(),
+                refresh_s => refresh,
                 reference => page.reference,
                 to => page.to,
+                room_url => page.room_url,
                 page_url => page.page_url,
                 status_url => page.status_url,
                 leave_url => page.leave_url,
-                assets => self.addresses(),
+                languages => &self.shelf.names,
             },
         )
     }
@@ -117,108 +160,40 @@ impl Pages {
     ///
     /// # Errors
     /// If the template is at fault.
-    pub fn notice(&self, page: &NoticePage<'_>) -> Result<String, minijinja::Error> {
-        let (title, sentence, link_text) = page.notice.words();
+    pub fn notice(&self, language: Language, page: &NoticePage<'_>) -> Result<String, minijinja::Error> {
+        let book = self.shelf.book(language);
+        let told = page.notice.told(&book.locale);
         self.render(
             "notice.html",
+            book,
             context! {
-                title,
-                sentence,
-                link_text,
+                title => &told.title,
+                sentence => &told.sentence,
+                link_text => page.notice.link(&book.locale),
                 message => page.message,
                 rejoin_url => page.rejoin_url,
                 link => page.link,
                 retry_s => page.retry_after.map(|after| after.as_secs().max(1)),
-                assets => self.addresses(),
             },
         )
     }
 
-    fn addresses(&self) -> Value {
-        // Made from the public path and a hash alone: safe, and readable where `/` would be escaped.
+    /// What a notice tells a program: English, as everything that programs are told.
+    #[must_use]
+    pub fn detail(&self, notice: Notice) -> &str {
+        &notice.told(&self.shelf.book(Language::English).locale).sentence
+    }
+
+    fn render(&self, name: &str, book: &Book, values: Value) -> Result<String, minijinja::Error> {
+        // Made from the public path, a tag and a hash alone: safe, and readable where `/` would be escaped.
         let address = |url: &str| Value::from_safe_string(url.to_owned());
-        context! {
+        let frame = context! {
+            lang => book.language.as_str(),
+            dir => book.direction(),
             css => address(self.assets.css_url()),
-            js => address(self.assets.js_url()),
+            js => address(book.script.url()),
             icon => address(self.assets.icon_url()),
-        }
-    }
-
-    fn render(&self, name: &str, values: Value) -> Result<String, minijinja::Error> {
-        self.templates.get_template(name)?.render(values)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn page() -> WaitingPage<'static> {
-        WaitingPage {
-            sentence: "You are in line.",
-            position: (1_200, 1_500),
-            wait: Some((Duration::from_secs(60), Duration::from_secs(300))),
-            progress: 0.25,
-            message: Some("<script>alert(1)</script>"),
-            poll_after: Duration::from_secs(5),
-            heartbeat_ttl: Duration::from_secs(90),
-            reference: "1-a-b",
-            to: "/buy?a=\"1\"&b='2'",
-            page_url: "/waitingroom/e?to=%2Fbuy",
-            status_url: "/waitingroom/e/status",
-            leave_url: "/waitingroom/e/leave",
-        }
-    }
-
-    #[test]
-    fn the_waiting_page_is_accessible_and_carries_no_inline_code() {
-        let html = Pages::new("/waitingroom").unwrap().waiting(&page()).unwrap();
-        for part in
-            ["<html lang=\"en\">", "<title>You are in line</title>", "aria-live=\"polite\"", "1,200–1,500"]
-        {
-            assert!(html.contains(part), "{part}");
-        }
-        assert_eq!(html.matches("<h1>").count(), 1);
-        assert_eq!(html.matches("<script").count(), html.matches("<script src=\"/waitingroom/_/").count());
-        assert!(!html.contains("style=") && !html.contains("onclick"));
-    }
-
-    #[test]
-    fn every_file_that_a_page_names_is_served_from_here() {
-        let pages = Pages::new("/waitingroom").unwrap();
-        let html = pages.waiting(&page()).unwrap();
-        let named: Vec<_> = html.split('"').filter(|part| part.starts_with("/waitingroom/_/")).collect();
-        assert_eq!(named.len(), 3, "style, script and icon: {named:?}");
-        for url in named {
-            assert!(pages.assets().find(url).is_some(), "{url}");
-        }
-    }
-
-    #[test]
-    fn what_a_visitor_or_operator_wrote_is_escaped() {
-        let html = Pages::new("/waitingroom").unwrap().waiting(&page()).unwrap();
-        assert!(!html.contains("<script>alert"));
-        assert!(html.contains("&lt;script&gt;"));
-        assert!(!html.contains("data-to=\"/buy?a=\"1"));
-    }
-
-    #[test]
-    fn without_javascript_the_page_renews_itself_before_the_heartbeat_is_missed() {
-        let mut page = page();
-        page.poll_after = Duration::from_secs(600);
-        let html = Pages::new("/waitingroom").unwrap().waiting(&page).unwrap();
-        assert!(html.contains("<noscript><meta http-equiv=\"refresh\" content=\"30\"></noscript>"), "{html}");
-    }
-
-    #[test]
-    fn every_notice_has_words_and_renders() {
-        let pages = Pages::new("/room").unwrap();
-        for notice in Notice::ALL {
-            let page = NoticePage { notice, rejoin_url: Some("/room/e/join"), ..NoticePage::default() };
-            let html = pages.notice(&page).unwrap();
-            let (title, ..) = notice.words();
-            assert!(html.contains(&format!("<h1>{title}</h1>")), "{html}");
-            assert!(html.contains("/room/_/"));
-        }
+        };
+        self.templates.get_template(name)?.render(context! { ..values, ..frame })
     }
 }

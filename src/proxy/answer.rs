@@ -26,6 +26,8 @@ static PRIVATE: HeaderValue = HeaderValue::from_static("private, no-store");
 
 static BY_ACCEPT_AND_COOKIE: HeaderValue = HeaderValue::from_static("Accept, Cookie");
 
+static BY_LANGUAGE: HeaderValue = HeaderValue::from_static("Accept-Language");
+
 /// Room for the headers of most answers and those that Pingora adds.
 const USUAL_HEADERS: usize = 12;
 
@@ -79,6 +81,7 @@ impl Answer {
         Self::new(status, Some("text/html; charset=utf-8"), html.into())
             .with(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(CONTENT_SECURITY_POLICY))
             .with(header::REFERRER_POLICY, HeaderValue::from_static("same-origin"))
+            .with(header::VARY, BY_LANGUAGE.clone())
     }
 
     /// A redirection: 302 keeps a lost place findable by the back button, 303 turns a form into a page.
@@ -93,8 +96,7 @@ impl Answer {
 
     /// A file whose address changes with its content.
     pub(super) fn asset(asset: Asset) -> Self {
-        let content = Bytes::from_static(asset.content.as_bytes());
-        Self::bare(StatusCode::OK, Some(asset.media_type), content)
+        Self::bare(StatusCode::OK, Some(asset.media_type), asset.content)
             .with(header::CACHE_CONTROL, HeaderValue::from_static("public, max-age=31536000, immutable"))
     }
 

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use http::{HeaderMap, HeaderName, Method, Version, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Version, header};
 use ipnet::IpNet;
 use pingora::http::RequestHeader;
 use pingora::http::authority::raw_target_authority;
@@ -12,7 +12,9 @@ use super::accept::Accepted;
 use super::cookies::{Shown, Transport};
 use super::names::{OTHER_METHODS, PROXIES_ONLY, PURPOSES, SEC_FETCH_DEST, SEC_FETCH_MODE, SEC_FETCH_SITE};
 use super::way::Way;
+use crate::model::language::Language;
 use crate::model::route::{Refused, normalise_host};
+use crate::page::preferred_language;
 
 /// How a request was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,6 +69,8 @@ pub(super) struct Asked {
     pub(super) fetch_site: FetchSite,
     /// The host, with its port if it has one, that the visitor asked, as far as it can be believed.
     pub(super) named_host: Option<String>,
+    /// The `Accept-Language` header: read only where a page is shown.
+    languages: Option<HeaderValue>,
     way: Way,
 }
 
@@ -110,6 +114,7 @@ impl Asked {
                 Some("cross-site") => FetchSite::CrossSite,
                 _ => FetchSite::Other,
             },
+            languages: headers.get(header::ACCEPT_LANGUAGE).cloned(),
             named_host: way.named_host(headers, raw_host).map(str::to_owned),
             way,
             target,
@@ -146,6 +151,12 @@ impl Asked {
     /// The addresses on the way here, as the origin is told them; `headers` are those of the request that was read.
     pub(super) fn addresses(&self, headers: &HeaderMap) -> String {
         self.way.addresses(headers)
+    }
+
+    /// The language that pages are shown in: the browser's, or else that of the event.
+    pub(super) fn language(&self, of_event: Language) -> Language {
+        let header = self.languages.as_ref().and_then(|header| header.to_str().ok());
+        header.and_then(preferred_language).unwrap_or(of_event)
     }
 
     /// The path as sent.

@@ -354,7 +354,7 @@ impl<D: FrontDesk> ProxyHttp for Gate<D> {
             session.set_keepalive(None);
             // The pass is the visitor's although the origin failed: without it the next try would take another slot.
             let set_pass = passage.set_pass.take().map(|set_pass| set_pass.line);
-            let answer = self.origin_failed(passage.asked.as_deref(), status).cookies(set_pass);
+            let answer = self.origin_failed(passage, status).cookies(set_pass);
             if let Err(error) = answer.send(session).await {
                 tracing::debug!(%error, "the visitor was gone before it could be told of an error");
             }
@@ -383,12 +383,17 @@ impl<D: FrontDesk> ProxyHttp for Gate<D> {
 }
 
 impl<D: FrontDesk> Gate<D> {
-    fn origin_failed(&self, asked: Option<&Asked>, status: StatusCode) -> Answer {
-        let html = asked.is_some_and(|asked| asked.accepted.preferred() == Format::Html);
-        if html {
+    fn origin_failed(&self, passage: &Passage, status: StatusCode) -> Answer {
+        let asked = passage.asked.as_deref().filter(|asked| asked.accepted.preferred() == Format::Html);
+        if let Some(asked) = asked {
+            let policy = match &passage.counted {
+                Some(Counted::Event(event, _)) => self.desk.policy(event),
+                _ => None,
+            };
+            let of_event = policy.map(|policy| policy.language).unwrap_or_default();
             let setup = self.setup.load();
             let page = NoticePage { notice: Notice::OriginDown, ..NoticePage::default() };
-            if let Ok(html) = setup.pages.notice(&page) {
+            if let Ok(html) = setup.pages.notice(asked.language(of_event), &page) {
                 return Answer::page(status, html);
             }
         }

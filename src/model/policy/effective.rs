@@ -45,6 +45,7 @@ impl Policy {
                 }),
             ),
             ("message", json!(self.message)),
+            ("language", json!(self.language)),
         ];
         fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
     }

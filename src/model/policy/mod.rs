@@ -21,6 +21,7 @@ pub use merge::{Merged, Submission, Submissions};
 pub use own_cookies::{LINE_COOKIE, OwnCookie, PASS_COOKIE, TICKET_COOKIE};
 pub use read::Reader;
 
+use super::language::Language;
 use super::schedule::Schedule;
 
 /// How the line is ordered.
@@ -196,6 +197,8 @@ pub struct Policy {
     pub cookie: CookiePolicy,
     /// `message`: a sentence of the operator's, shown to everybody who waits.
     pub message: Option<String>,
+    /// `language`: what pages are written in for visitors who ask for no language that there is (`en`).
+    pub language: Language,
 }
 
 impl Policy {

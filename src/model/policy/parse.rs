@@ -10,6 +10,7 @@ use super::{
     BypassRule, ChallengeKind, CookiePolicy, Count, NameValue, Ordering, Policy, RenewOn, RouteMatch,
     SameSite,
 };
+use crate::model::language::Language;
 use crate::model::route::normalise_host;
 use crate::model::schedule::Schedule;
 
@@ -69,6 +70,7 @@ fn read_policy(reader: &mut Reader<'_>) -> Policy {
         bypass: reader.objects("bypass", read_bypass),
         cookie: reader.object("cookie", read_cookie).unwrap_or_default(),
         message: read_message(reader),
+        language: read_language(reader),
     }
 }
 
@@ -88,6 +90,11 @@ fn seconds(
     default: u64,
 ) -> Duration {
     Duration::from_secs(reader.number(key, range).unwrap_or(default))
+}
+
+fn read_language(reader: &mut Reader<'_>) -> Language {
+    let tags: Vec<_> = Language::ALL.iter().map(|language| language.as_str()).collect();
+    reader.word("language", &tags.join(", ")).unwrap_or_default()
 }
 
 fn read_message(reader: &mut Reader<'_>) -> Option<String> {

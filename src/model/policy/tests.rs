@@ -51,6 +51,7 @@ fn every_fault_is_told_at_once_with_its_path() {
         "session_ttl_s": 700, "session_max_s": 600,
         "challenge": {"kind": "turnstile"},
         "paused": "yes",
+        "language": "pt",
     }));
     let mut paths: Vec<_> = found.iter().map(|fault| fault.path.as_str()).collect();
     paths.sort_unstable();
@@ -59,6 +60,7 @@ fn every_fault_is_told_at_once_with_its_path() {
         "capacity",
         "challenge.kind",
         "cookie.domain",
+        "language",
         "match[1].host",
         "match[1].path",
         "max_admit_per_sec",
@@ -136,7 +138,7 @@ fn the_fields_in_effect_are_all_there_are_and_make_the_same_policy() {
             "prequeue_at": "2027-01-01T00:00:00Z", "opens_at": "2027-01-01T10:00:00.250+01:00",
             "closes_at": "2027-01-02T00:00:00Z", "opening_bucket_seconds": 30,
         },
-        "challenge": { "kind": "none" }, "message": "Soon.",
+        "challenge": { "kind": "none" }, "message": "Soon.", "language": "pt-BR",
         "bypass": [
             { "path": "/healthz" },
             { "methods": ["post"], "header": { "name": "X-Pay", "value": "1" }, "cookie": { "name": "staff" },

@@ -13,6 +13,7 @@ use super::super::gate::Setup;
 use super::ruling::{Counted, Entry, OpenSession, Opened, Ruling, SetPass, Verdict};
 use crate::metrics::RequestOutcome;
 use crate::model::ids::{EventId, TicketId};
+use crate::model::language::Language;
 use crate::model::policy::{Mode, Policy};
 use crate::model::time::{FleetTime, as_millis};
 use crate::page::{Notice, NoticePage};
@@ -93,8 +94,12 @@ impl Case<'_> {
             retry_after: Some(after.max(Duration::from_secs(1))),
             ..NoticePage::default()
         };
-        let html = self.setup.pages.notice(&notice).ok()?;
+        let html = self.setup.pages.notice(self.language(), &notice).ok()?;
         Some(Answer::page(status, html).retry_after(after))
+    }
+
+    fn language(&self) -> Language {
+        self.asked.language(self.policy.language)
     }
 
     fn ruling(&self, outcome: RequestOutcome, verdict: Verdict) -> Ruling {
@@ -114,7 +119,7 @@ impl Case<'_> {
         if !closed && self.asked.accepted.preferred() == Format::Html && self.asked.manner == Manner::Call {
             // A form that a person sent: it must not look as if it had arrived.
             let notice = NoticePage { notice: Notice::NotSent, link: Some(&room), ..NoticePage::default() };
-            if let Ok(html) = self.setup.pages.notice(&notice) {
+            if let Ok(html) = self.setup.pages.notice(self.language(), &notice) {
                 let answer = Answer::page(status, html).retry_after(TRY_AGAIN);
                 return self.ruling(RequestOutcome::Refused, Verdict::Answer(answer));
             }

@@ -21,6 +21,7 @@ use super::limits::Allowance;
 use crate::desk::{Activity, Carried, ExpressAnswer, ExpressKind, IssuedPass, PassAnswer, RenewalUrgency};
 use crate::metrics::{RequestOutcome, StrayOutcome};
 use crate::model::ids::EventId;
+use crate::model::language::Language;
 use crate::model::policy::Mode;
 use crate::model::route::NormalPath;
 use crate::page::{Notice, NoticePage};
@@ -167,7 +168,7 @@ fn unguarded(setup: &Setup, asked: &Asked) -> Ruling {
     let page = match asked.accepted.preferred() {
         Format::Html => {
             let notice = NoticePage { notice: Notice::NotFound, ..NoticePage::default() };
-            setup.pages.notice(&notice).ok()
+            setup.pages.notice(asked.language(Language::default()), &notice).ok()
         }
         Format::Json => None,
     };

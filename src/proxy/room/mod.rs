@@ -23,6 +23,7 @@ use super::protected::{Counted, Ruling, Verdict, cannot_tell};
 use crate::desk::{Carried, IssuedPass, PassAnswer, Waiting};
 use crate::metrics::{RequestOutcome, StrayOutcome};
 use crate::model::ids::EventId;
+use crate::model::language::Language;
 use crate::model::policy::Policy;
 use crate::model::route::{RouteTable, normalise};
 use crate::page::{Notice, NoticePage};
@@ -63,7 +64,7 @@ impl<D: FrontDesk> Gate<D> {
         setup: &Setup,
     ) -> (Option<EventId>, Answer) {
         let public = setup.settings.public_path.as_str();
-        if let Some(asset) = setup.pages.assets().find(asked.path()) {
+        if let Some(asset) = setup.pages.asset(asked.path()) {
             let reads = asked.method == Method::GET || asked.method == Method::HEAD;
             return (None, if reads { Answer::asset(asset) } else { wrong_method("GET, HEAD") });
         }
@@ -166,6 +167,10 @@ impl Visit<'_> {
         vec![writer.ticket(&waiting.ticket, self.policy.ticket_max), writer.marker(self.policy.ticket_max)]
     }
 
+    fn language(&self) -> Language {
+        self.asked.language(self.policy.language)
+    }
+
     /// The address of the waiting page, with the visitor's wish.
     fn page_url(&self) -> String {
         format!("{}?to={}", self.room, encode(self.to()))
@@ -178,20 +183,27 @@ impl Visit<'_> {
 
     /// A notice in the format that the asker prefers for a page.
     fn notice(&self, status: StatusCode, state: &str, page: &NoticePage<'_>) -> Answer {
-        notice(self.setup, status, state, page, self.asked.accepted.preferred_for_page())
+        let format = self.asked.accepted.preferred_for_page();
+        notice(self.setup, self.language(), status, state, page, format)
     }
 }
 
 /// A notice as a page or as a problem.
-fn notice(setup: &Setup, status: StatusCode, state: &str, page: &NoticePage<'_>, format: Format) -> Answer {
-    let (_, sentence, _) = page.notice.words();
+fn notice(
+    setup: &Setup,
+    language: Language,
+    status: StatusCode,
+    state: &str,
+    page: &NoticePage<'_>,
+    format: Format,
+) -> Answer {
     let html = match format {
-        Format::Html => setup.pages.notice(page).ok(),
+        Format::Html => setup.pages.notice(language, page).ok(),
         Format::Json => None,
     };
     let answer = match html {
         Some(html) => Answer::page(status, html),
-        None => Answer::problem(status, state, sentence, json!({})),
+        None => Answer::problem(status, state, setup.pages.detail(page.notice), json!({})),
     };
     match page.retry_after {
         Some(after) => answer.retry_after(after),
@@ -201,7 +213,8 @@ fn notice(setup: &Setup, status: StatusCode, state: &str, page: &NoticePage<'_>,
 
 fn not_found(asked: &Asked, setup: &Setup) -> Answer {
     let page = NoticePage { notice: Notice::NotFound, link: Some("/"), ..NoticePage::default() };
-    notice(setup, StatusCode::NOT_FOUND, "not_found", &page, asked.accepted.preferred())
+    let language = asked.language(Language::default());
+    notice(setup, language, StatusCode::NOT_FOUND, "not_found", &page, asked.accepted.preferred())
 }
 
 /// By which methods an address below an event's path is asked; empty: there is none.

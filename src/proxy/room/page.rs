@@ -15,7 +15,7 @@ use super::{Visit, at_least_a_second, shape};
 use crate::desk::{Attendance, Carried, IssuedPass, JoinAnswer, StatusAnswer, Waiting};
 use crate::model::edge::{Ending, Phase};
 use crate::model::policy::Mode;
-use crate::page::{Notice, NoticePage, WaitingPage, sentence_of};
+use crate::page::{Notice, NoticePage, Standing, WaitingPage};
 
 /// How long a seat is kept for a visitor who has not come back with it.
 const SEAT_LIFE: Duration = Duration::from_secs(600);
@@ -94,10 +94,9 @@ impl<D: FrontDesk> Gate<D> {
         let (reference, page_url) = (waiting.id.to_string(), visit.page_url());
         let (status_url, leave_url) = (format!("{}/status", visit.room), visit.url_of("leave"));
         let page = WaitingPage {
-            sentence: if waiting.turn.is_some() {
-                "It is your turn."
-            } else {
-                sentence_of(waiting.phase.as_str())
+            standing: match waiting.turn {
+                Some(_) => Standing::Called,
+                None => Standing::InLine(waiting.phase),
             },
             position: waiting.estimate.position,
             wait: waiting.estimate.eta_range,
@@ -107,11 +106,12 @@ impl<D: FrontDesk> Gate<D> {
             heartbeat_ttl: waiting.heartbeat_ttl,
             reference: &reference,
             to: visit.to(),
+            room_url: &visit.room,
             page_url: &page_url,
             status_url: &status_url,
             leave_url: &leave_url,
         };
-        match visit.setup.pages.waiting(&page) {
+        match visit.setup.pages.waiting(visit.language(), &page) {
             Ok(html) => Answer::page(StatusCode::OK, html).cookies(cookies),
             Err(error) => {
                 tracing::error!(%error, "the waiting page cannot be rendered");

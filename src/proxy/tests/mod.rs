@@ -2,6 +2,7 @@
 
 mod exceptions;
 mod house;
+mod languages;
 mod limits;
 mod protected;
 mod room;
