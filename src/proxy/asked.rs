@@ -153,10 +153,10 @@ impl Asked {
         self.way.addresses(headers)
     }
 
-    /// The language that pages are shown in: the browser's, or else that of the event.
+    /// The language that pages are shown in: the one that was chosen, or else the browser's, or else the event's.
     pub(super) fn language(&self, of_event: Language) -> Language {
-        let header = self.languages.as_ref().and_then(|header| header.to_str().ok());
-        header.and_then(preferred_language).unwrap_or(of_event)
+        let of_browser = || preferred_language(self.languages.as_ref()?.to_str().ok()?);
+        self.shown.language.or_else(of_browser).unwrap_or(of_event)
     }
 
     /// The path as sent.

@@ -7,10 +7,16 @@ use http::{HeaderMap, HeaderName};
 
 use super::names::{ANTEROOM_PASS, ANTEROOM_TICKET};
 use crate::model::ids::EventId;
-use crate::model::policy::{CookiePolicy, LINE_COOKIE, OwnCookie, PASS_COOKIE, SameSite, TICKET_COOKIE};
+use crate::model::language::Language;
+use crate::model::policy::{
+    CookiePolicy, LANGUAGE_COOKIE, LINE_COOKIE, OwnCookie, PASS_COOKIE, SameSite, TICKET_COOKIE,
+};
 
 /// No more tickets than this are tried per request: browsers send those of the longest path and the oldest first.
 const MOST_TICKETS: usize = 4;
+
+/// A language is chosen for a year.
+const LANGUAGE_LIFE: Duration = Duration::from_secs(365 * 86_400);
 
 /// What a visitor shows.
 #[derive(Clone, Debug, Default)]
@@ -25,6 +31,8 @@ pub(super) struct Shown {
     pub(super) pass_header: bool,
     /// The events whose marker is shown.
     pub(super) lines: Vec<String>,
+    /// The language that the visitor chose.
+    pub(super) language: Option<Language>,
     /// Every other cookie, for bypass rules.
     pub(super) others: Vec<(String, String)>,
 }
@@ -53,6 +61,7 @@ impl Shown {
                     Some(OwnCookie::Ticket) => {}
                     Some(OwnCookie::Pass) => shown.passes.push(value.to_owned()),
                     Some(OwnCookie::Line(event)) => shown.lines.push(event.to_owned()),
+                    Some(OwnCookie::Language) => shown.language = shown.language.or(value.parse().ok()),
                     None => shown.others.push((name.to_owned(), value.to_owned())),
                 }
             }
@@ -85,6 +94,7 @@ impl Shown {
         !self.tickets.is_empty()
             || self.passes.len() > usize::from(self.pass_header)
             || !self.lines.is_empty()
+            || self.language.is_some()
             || !self.others.is_empty()
     }
 }
@@ -160,6 +170,11 @@ impl Writer<'_> {
     /// Takes the marker away.
     pub(super) fn no_marker(&self) -> String {
         self.line(&format!("{LINE_COOKIE}{}", self.event), "", "/", None)
+    }
+
+    /// Sets the language that pages are shown in: on protected paths too, where notices are.
+    pub(super) fn language(&self, language: Language) -> String {
+        self.line(LANGUAGE_COOKIE, language.as_str(), "/", Some(LANGUAGE_LIFE))
     }
 
     fn pass_name(&self) -> String {

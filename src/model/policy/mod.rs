@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 pub use fields::{Fault, Fields};
 pub use merge::{Merged, Submission, Submissions};
-pub use own_cookies::{LINE_COOKIE, OwnCookie, PASS_COOKIE, TICKET_COOKIE};
+pub use own_cookies::{LANGUAGE_COOKIE, LINE_COOKIE, OwnCookie, PASS_COOKIE, TICKET_COOKIE};
 pub use read::Reader;
 
 use super::language::Language;

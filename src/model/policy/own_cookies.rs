@@ -6,6 +6,8 @@ pub const TICKET_COOKIE: &str = "wr_ticket";
 pub const PASS_COOKIE: &str = "wr_pass";
 /// The beginning of the marker that says "in line"; the event's id follows.
 pub const LINE_COOKIE: &str = "wr_line_";
+/// The cookie of the language that the visitor chose.
+pub const LANGUAGE_COOKIE: &str = "anteroom_lang";
 
 /// Which of our cookies a name is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,6 +18,8 @@ pub enum OwnCookie<'a> {
     Pass,
     /// The marker of the line of this event.
     Line(&'a str),
+    /// The chosen language.
+    Language,
 }
 
 impl<'a> OwnCookie<'a> {
@@ -24,6 +28,8 @@ impl<'a> OwnCookie<'a> {
     pub fn read(name: &'a str) -> Option<Self> {
         if name == TICKET_COOKIE {
             Some(Self::Ticket)
+        } else if name == LANGUAGE_COOKIE {
+            Some(Self::Language)
         } else if name.strip_prefix(PASS_COOKIE).is_some_and(|rest| rest.is_empty() || rest.starts_with('_'))
         {
             Some(Self::Pass)

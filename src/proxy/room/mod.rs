@@ -14,7 +14,7 @@ use serde_json::json;
 
 use super::accept::Format;
 use super::answer::Answer;
-use super::asked::{Asked, Manner, encode};
+use super::asked::{Asked, Attention, Manner, encode};
 use super::cookies::Writer;
 use super::cors;
 use super::front_desk::FrontDesk;
@@ -26,7 +26,7 @@ use crate::model::ids::EventId;
 use crate::model::language::Language;
 use crate::model::policy::Policy;
 use crate::model::route::{RouteTable, normalise};
-use crate::page::{Notice, NoticePage};
+use crate::page::{Notice, NoticePage, language_of};
 
 /// A longer wish is not kept, in bytes: as long as the target of a request may be.
 const LONGEST_TO: usize = 8 * 1024;
@@ -42,6 +42,8 @@ struct Visit<'a> {
     routes: Guard<Arc<RouteTable>>,
     /// See [`Visit::to`].
     to: OnceLock<String>,
+    /// The language that the address asks for; only below the public path, where no site has a `lang` of its own.
+    chosen: Option<Language>,
     /// The ticket or seat that counts, of those shown.
     ticket: Option<&'a str>,
 }
@@ -82,6 +84,7 @@ impl<D: FrontDesk> Gate<D> {
             room: [public, "/", event.as_str()].concat(),
             routes,
             to: OnceLock::new(),
+            chosen: asked.parameter("lang").as_deref().and_then(language_of),
             ticket: self.best_ticket(asked, &event),
             event,
             policy,
@@ -91,7 +94,7 @@ impl<D: FrontDesk> Gate<D> {
             return (Some(visit.event.clone()), cors::preflight(asked, &visit.policy, allowed));
         }
         let answer = match (action, &asked.method) {
-            ("", &Method::GET | &Method::HEAD) => self.page(&visit).await,
+            ("", &Method::GET | &Method::HEAD) => self.page(&visit).await.cookies(visit.language_cookie()),
             ("join", &Method::POST) => self.join(session, &visit).await,
             ("status", &Method::GET | &Method::HEAD) => self.status(&visit).await,
             ("ticket", &Method::DELETE) | ("leave", &Method::POST)
@@ -168,17 +171,32 @@ impl Visit<'_> {
     }
 
     fn language(&self) -> Language {
-        self.asked.language(self.policy.language)
+        self.chosen.unwrap_or_else(|| self.asked.language(self.policy.language))
+    }
+
+    /// Remembers the language that the address asks for; not if nobody looks, as where a page of another site embeds it.
+    fn language_cookie(&self) -> Option<String> {
+        let chosen = self.chosen.filter(|_| self.asked.attention == Attention::Somebody);
+        chosen.map(|language| self.writer().language(language))
     }
 
     /// The address of the waiting page, with the visitor's wish.
     fn page_url(&self) -> String {
-        format!("{}?to={}", self.room, encode(self.to()))
+        format!("{}?{}", self.room, self.wish())
     }
 
     /// An address of the room, with the visitor's wish.
     fn url_of(&self, action: &str) -> String {
-        format!("{}/{action}?to={}", self.room, encode(self.to()))
+        format!("{}/{action}?{}", self.room, self.wish())
+    }
+
+    /// Where the visitor wants to go and in which language, as a query: cookies may be refused.
+    fn wish(&self) -> String {
+        let to = encode(self.to());
+        match self.chosen {
+            Some(language) => format!("to={to}&lang={}", language.as_str()),
+            None => format!("to={to}"),
+        }
     }
 
     /// A notice in the format that the asker prefers for a page.

@@ -56,3 +56,76 @@ fn programs_are_told_the_same_in_every_language() {
     let told = |more: &str| house.fetch("GET", "/waitingroom/none", more).body;
     assert_eq!(told("Accept-Language: ja"), told("Accept-Language: en"));
 }
+
+#[test]
+fn a_language_that_is_chosen_lasts() {
+    let house = House::new(Script { status: StatusAnswer::Waiting(waiting()), ..Script::default() });
+    let english = "Cookie: wr_ticket=ticket\nAccept-Language: en";
+    let chosen = go(&house, "/waitingroom/tour?to=/buy/x&lang=de-AT", english);
+    assert!(is_in(&chosen, "de"));
+    assert_eq!(
+        chosen.cookie("anteroom_lang"),
+        Some("anteroom_lang=de; Path=/; Max-Age=31536000; HttpOnly; SameSite=Lax")
+    );
+    let links = chosen.body.replace("&#x2f;", "/").replace("&amp;", "&");
+    for link in [
+        "data-page=\"/waitingroom/tour?to=/buy/x&lang=de\"",
+        "action=\"/waitingroom/tour/leave?to=/buy/x&lang=de\"",
+    ] {
+        assert!(links.contains(link), "{link} in {links}");
+    }
+    let later = go(&house, "/waitingroom/tour", &format!("{english}\nCookie: anteroom_lang=de"));
+    assert!(is_in(&later, "de") && later.cookie("anteroom_lang").is_none());
+    let other = go(&house, "/waitingroom/tour?lang=ja", &format!("{english}\nCookie: anteroom_lang=de"));
+    assert!(is_in(&other, "ja"));
+    for odd in ["?lang=sv", "?lang=", "?lang=%0d%0aX", ""] {
+        let page = go(&house, &format!("/waitingroom/tour{odd}"), english);
+        assert!(is_in(&page, "en") && page.cookie("anteroom_lang").is_none(), "{odd}");
+    }
+    let odd = go(&house, "/waitingroom/tour", &format!("{english}\nCookie: anteroom_lang=de%0a"));
+    assert!(is_in(&odd, "en"));
+}
+
+#[test]
+fn a_language_that_is_chosen_survives_the_way_into_the_line() {
+    let house = House::new(Script { join: JoinAnswer::Waiting(waiting()), ..Script::default() });
+    let first = go(&house, "/waitingroom/tour?lang=he", "X-None: 1");
+    assert_eq!(first.header("location"), Some("/waitingroom/tour?to=/buy&lang=he&j=1"));
+    assert!(first.cookie("anteroom_lang").is_some() && first.cookie("wr_ticket").is_some());
+    let without_cookies = go(&house, "/waitingroom/tour?to=/buy&lang=he&j=1", "X-None: 1");
+    assert!(is_in(&without_cookies, "he"));
+    let seated = go(&house, "/waitingroom/tour?to=/buy&j=1", "Cookie: wr_ticket=seat; anteroom_lang=he");
+    assert!(is_in(&seated, "he"));
+    let embedded = "Accept: image/avif,*/*;q=0.8\nSec-Fetch-Dest: image";
+    let embedded = house.ask(&format!("GET /waitingroom/tour?lang=he HTTP/1.1\nHost: shop.test\n{embedded}"));
+    assert!(embedded.cookie("anteroom_lang").is_none());
+}
+
+#[test]
+fn the_form_of_the_page_asks_for_the_same_wish_in_another_language() {
+    let house = House::new(Script { status: StatusAnswer::Waiting(waiting()), ..Script::default() });
+    let page =
+        go(&house, "/waitingroom/tour?to=/buy/x%3Fa%3D1%26b", "Cookie: wr_ticket=ticket; anteroom_lang=uk");
+    let form = page.body.replace("&#x2f;", "/");
+    for part in [
+        "<form action=\"/waitingroom/tour\"><input type=\"hidden\" name=\"to\" value=\"/buy/x?a=1&amp;b\">",
+        "<option value=\"uk\" lang=\"uk\" selected>Українська</option>",
+        "<option value=\"zh-Hant\" lang=\"zh-Hant\">繁體中文</option>",
+    ] {
+        assert!(form.contains(part), "{part} in {form}");
+    }
+}
+
+#[test]
+fn a_lang_of_the_site_is_its_own_and_our_cookie_is_none_of_it() {
+    let house = House::new(Script::default());
+    let sent = go(&house, "/buy/x?lang=de", "Accept-Language: en");
+    assert_eq!(sent.header("location"), Some("/waitingroom/tour?to=/buy/x%3Flang%3Dde"));
+    assert!(sent.cookie("anteroom_lang").is_none());
+    let page = go(&house, sent.header("location").unwrap(), "X-None: 1");
+    assert_eq!(page.header("location"), Some("/waitingroom/tour?to=/buy/x%3Flang%3Dde&j=1"));
+    go(&house, "/buy/x?lang=de", "Cookie: wr_pass=pass; anteroom_lang=fr; a=1");
+    let seen = house.seen().join("\n");
+    assert!(seen.starts_with("GET /buy/x?lang=de ") && seen.contains("a=1"), "{seen}");
+    assert!(!seen.contains("anteroom_lang"), "{seen}");
+}
