@@ -158,7 +158,7 @@ impl Controller {
         let Membership { dialer, heartbeat, .. } = &self.membership;
         let network = Peers { dialer: dialer.clone(), heard: self.heard.clone() };
         self.beginning.open(&storage)?;
-        let log = Log::open(storage, dialer.me().node, None, network, *heartbeat).await?;
+        let log = Log::open(storage, dialer.me().node, network, *heartbeat).await?;
         self.state.store(Arc::new(log.state().clone()));
         self.beginning.know(log.state());
         self.raft.store(Some(Arc::new(log.raft().clone())));

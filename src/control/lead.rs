@@ -12,7 +12,7 @@ use super::queue::{Queue, Request};
 use super::raft::{Log, LogFailure, Standing};
 use super::stop::Stop;
 use super::streams::{Streams, ToLeader, Urgency};
-use super::term::{Start, first_reports};
+use super::tenure::{Start, first_reports};
 use crate::clock::Clock;
 use crate::desk::Desk;
 use crate::model::exchange::EdgeStage;

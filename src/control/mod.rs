@@ -24,7 +24,7 @@ mod service;
 mod stop;
 mod storage;
 mod streams;
-mod term;
+mod tenure;
 #[cfg(test)]
 mod tests;
 

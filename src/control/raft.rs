@@ -11,8 +11,7 @@ use openraft::raft::{
     AppendEntriesRequest, AppendEntriesResponse, InstallSnapshotRequest, InstallSnapshotResponse,
     VoteRequest, VoteResponse,
 };
-use openraft::storage::RaftLogStorage;
-use openraft::{BasicNode, CommittedLeaderId, Config, Raft, RaftMetrics, ServerState, SnapshotPolicy, Vote};
+use openraft::{BasicNode, CommittedLeaderId, Config, Raft, RaftMetrics, ServerState, SnapshotPolicy};
 
 use super::storage::{LogTypes, OpenError, SharedState, Storage};
 use crate::model::ids::{NodeId, Term};
@@ -70,10 +69,8 @@ pub(super) enum Standing {
 impl Log {
     /// Runs raft on the storage as the only voter, founds it if it is new, and waits until this node leads with
     /// everything applied.
-    ///
-    /// The term is greater than `after`, so that nobody takes what is said in it for something older.
-    pub(super) async fn start(storage: Storage, node: NodeId, after: Term) -> Result<Self, LogFailure> {
-        let log = Self::open(storage, node, Some(after), NoPeers, HEARTBEAT).await?;
+    pub(super) async fn start(storage: Storage, node: NodeId) -> Result<Self, LogFailure> {
+        let log = Self::open(storage, node, NoPeers, HEARTBEAT).await?;
         if !log.is_founded().await? {
             log.found(BTreeMap::from([(node, String::new())])).await?;
         }
@@ -85,19 +82,11 @@ impl Log {
     pub(super) async fn open(
         storage: Storage,
         node: NodeId,
-        after: Option<Term>,
         network: impl RaftNetworkFactory<LogTypes>,
         heartbeat: Duration,
     ) -> Result<Self, LogFailure> {
         let id = u64::from(node.0.get());
-        let (mut entries, machine, state) = storage.split()?;
-        let outdated = |vote: Vote<u64>| after.filter(|after| term_of(&vote) <= *after);
-        let stored = entries.read_vote().await.map_err(|error| storage.failure(error.to_string()))?;
-        if let Some(after) = stored.and_then(outdated) {
-            // A voter may always move to a newer term; it then has to elect itself anew.
-            let newer = Vote::new(after.election() + 1, id);
-            entries.save_vote(&newer).await.map_err(|error| storage.failure(error.to_string()))?;
-        }
+        let (entries, machine, state) = storage.split()?;
         let beat = crate::model::time::as_millis(heartbeat);
         let config = Config {
             cluster_name: "anteroom".to_owned(),
@@ -176,7 +165,8 @@ impl Log {
 
     /// The term that this node leads. Two nodes never lead the same one: raft orders votes by term and node.
     pub(super) fn term(&self) -> Term {
-        term_of(&self.raft.metrics().borrow().vote)
+        let vote = self.raft.metrics().borrow().vote;
+        Term::of(vote.leader_id.term, vote.leader_id.node_id)
     }
 
     /// The state that the log has come to.
@@ -204,10 +194,6 @@ impl Log {
     fn failure(&self, error: &dyn std::fmt::Display) -> LogFailure {
         self.storage.failure(error.to_string())
     }
-}
-
-fn term_of(vote: &Vote<u64>) -> Term {
-    Term::of(vote.leader_id.term, vote.leader_id.node_id)
 }
 
 fn standing(seen: &RaftMetrics<u64, BasicNode>, patience: Duration) -> Standing {

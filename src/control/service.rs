@@ -28,7 +28,7 @@ use super::stop::Stop;
 use super::storage::{OpenError, SharedState, Storage};
 use crate::clock::Clock;
 use crate::desk::{ControlPort, Desk, Keepsake};
-use crate::model::ids::{LedgerEpoch, NodeId, NodeRun, Term};
+use crate::model::ids::{LedgerEpoch, NodeId, NodeRun};
 
 /// How long to wait before a log that failed is opened again; longer every time.
 const RETRY: Duration = Duration::from_secs(1);
@@ -365,20 +365,18 @@ struct Service {
 impl Service {
     async fn run(mut self, storage: Storage, reopen: impl Fn() -> Result<Storage, OpenError>) {
         let mut storage = Some(storage);
-        let mut term = Term(0);
         let mut tries = Tries::default();
         let (_nobody, mut callers) = mpsc::channel(1);
         let refusals = Arc::default();
         loop {
             let opened = storage.take().map_or_else(&reopen, Ok);
             let log = match opened {
-                Ok(storage) => Log::start(storage, self.desk.run().node, term).await,
+                Ok(storage) => Log::start(storage, self.desk.run().node).await,
                 Err(error) => Err(error.into()),
             };
             let failure = match log {
                 Ok(log) => {
                     self.state.store(Arc::new(log.state().clone()));
-                    term = log.term();
                     tries.note_success();
                     let post = Post {
                         log: &log,

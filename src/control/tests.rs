@@ -14,7 +14,7 @@ use crate::clock::Clock;
 use crate::desk::{ControlError, Desk};
 use crate::model::edge::Contact;
 use crate::model::exchange::EdgeStage;
-use crate::model::ids::{EventId, Generation, LogIndex, NodeId, NodeRun, Term};
+use crate::model::ids::{EventId, Generation, LogIndex, NodeId, NodeRun};
 use crate::model::ledger::{
     Change, ChangeKind, ChangeOutcome, Command, Condition, Registration, State, Step,
 };
@@ -51,7 +51,7 @@ async fn a_restart_keeps_the_state_bit_for_bit() {
     let mut before = State::default();
     for round in 0..4u32 {
         let storage = Storage::open(dir.path()).unwrap();
-        let log = Log::start(storage, NODE, Term(0)).await.unwrap();
+        let log = Log::start(storage, NODE).await.unwrap();
         assert_eq!(log.state().read(Clone::clone), before, "round {round}");
         for capacity in 1..20 {
             log.write(put(100 * round + capacity)).await.unwrap();
@@ -60,18 +60,6 @@ async fn a_restart_keeps_the_state_bit_for_bit() {
         assert_eq!(before.events[&event()].policy.capacity.get(), 100 * round + 19);
         log.stop().await;
     }
-}
-
-#[tokio::test]
-async fn a_log_that_starts_anew_in_one_process_leads_a_newer_term() {
-    let dir = tempfile::tempdir().unwrap();
-    let log = Log::start(Storage::open(dir.path()).unwrap(), NODE, Term(0)).await.unwrap();
-    let first = log.term();
-    log.stop().await;
-    let log = Log::start(Storage::open(dir.path()).unwrap(), NODE, first).await.unwrap();
-    assert!(log.term() > first);
-    assert!(log.write(put(3)).await.is_ok());
-    log.stop().await;
 }
 
 async fn fresh(desk: &Desk) {
@@ -205,7 +193,7 @@ async fn a_node_that_drains_says_when_it_is_settled() {
     desk.report_wanted().notify_one();
     tokio::time::timeout(Duration::from_secs(10), running.drained().wait()).await.unwrap();
     running.stop();
-    let log = Log::start(Storage::open(dir.path()).unwrap(), NODE, Term(0)).await.unwrap();
+    let log = Log::start(Storage::open(dir.path()).unwrap(), NODE).await.unwrap();
     assert_eq!(log.state().read(|state| state.runs.len()), 0, "a clean end is a log entry");
     log.stop().await;
 }
@@ -276,7 +264,7 @@ async fn a_full_disk_freezes_admission_until_there_is_room_again() {
 #[tokio::test]
 async fn an_outdated_run_is_not_registered() {
     let dir = tempfile::tempdir().unwrap();
-    let log = Log::start(Storage::open(dir.path()).unwrap(), NODE, Term(0)).await.unwrap();
+    let log = Log::start(Storage::open(dir.path()).unwrap(), NODE).await.unwrap();
     let register = |generation| Command::Register {
         run: NodeRun { node: NODE, generation: Generation(generation) },
         now: FleetTime(1),

@@ -89,7 +89,7 @@ pub struct FleetClock {
 }
 
 impl FleetClock {
-    /// The clock of a new term: from the last committed `now`, stepped forward (never back) to `start`.
+    /// The clock of a new tenure: from the last committed `now`, stepped forward (never back) to `start`.
     #[must_use]
     pub fn begin(committed: FleetTime, start: FleetTime, boot: BootTime) -> Self {
         Self { now: committed.max(start), boot }

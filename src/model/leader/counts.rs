@@ -27,7 +27,7 @@ pub(super) struct Counts {
 }
 
 impl Counts {
-    /// Counts of a new term or line: all that is known is what the log keeps.
+    /// Counts of a new tenure or line: all that is known is what the log keeps.
     pub(super) fn from_rows<'a>(
         rows: impl Iterator<Item = (&'a (BucketStart, NodeRun), &'a RowState)>,
     ) -> Self {

@@ -45,7 +45,7 @@ pub(super) struct Granted {
 }
 
 impl Edge {
-    /// An edge from its first report in this term.
+    /// An edge from its first report in this tenure.
     pub(super) fn new(report: Report, boot: BootTime) -> Self {
         let mut edge = Self {
             number: 0,

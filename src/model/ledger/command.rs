@@ -147,7 +147,7 @@ pub struct EventTick {
     pub extend: Vec<Extend>,
     /// Sessions and tickets that end before their time.
     pub revoke: Vec<Revoke>,
-    /// Slots of this term's blocks that were never handed to any run.
+    /// Slots of this tenure's blocks that were never handed to any run.
     pub returned: Vec<Returned>,
     /// Rows that changed.
     pub rows: Vec<Row>,

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::model::ids::LogIndex;
 use crate::model::time::FleetTime;
 
-/// By how much fleet time has stepped forward at the starts of terms, since every edge heard the leader.
+/// By how much fleet time has stepped forward where tenures began, since every edge heard the leader.
 ///
 /// An edge that still goes by the clock of an earlier leader takes fleet time for no less than it was when that leader
 /// wrote to the log last, and a moment is no shorter for it. So it may honour a pass for longer than the leader does, by

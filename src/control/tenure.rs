@@ -1,4 +1,4 @@
-//! From when a term's time runs: from what edges have heard of fleet time, or from clocks where nobody has heard of it.
+//! From when a tenure's time runs: from what edges have heard of fleet time, or from clocks where nobody has heard of it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::model::time::{FleetTime, TICK};
 /// has started anew, or cannot be reached, and a second more is better than the word of one clock.
 const CLOCKS_WITHIN: Duration = Duration::from_secs(1);
 
-/// Where fleet time is when a term begins.
+/// Where fleet time is when a tenure begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Start {
     /// At the median of what is known of it, which one wrong clock cannot move.
