@@ -108,7 +108,7 @@ fn the_form_of_the_page_asks_for_the_same_wish_in_another_language() {
         go(&house, "/waitingroom/tour?to=/buy/x%3Fa%3D1%26b", "Cookie: wr_ticket=ticket; anteroom_lang=uk");
     let form = page.body.replace("&#x2f;", "/");
     for part in [
-        "<form action=\"/waitingroom/tour\"><input type=\"hidden\" name=\"to\" value=\"/buy/x?a=1&amp;b\">",
+        "<form class=\"language\" action=\"/waitingroom/tour\"><input type=\"hidden\" name=\"to\" value=\"/buy/x?a=1&amp;b\">",
         "<option value=\"uk\" lang=\"uk\" selected>Українська</option>",
         "<option value=\"zh-Hant\" lang=\"zh-Hant\">繁體中文</option>",
     ] {
