@@ -36,7 +36,22 @@ impl Book {
     pub(super) fn direction(&self) -> &'static str {
         match self.language {
             Language::Arabic | Language::Hebrew => "rtl",
-            _ => "ltr",
+            Language::German
+            | Language::English
+            | Language::Spanish
+            | Language::French
+            | Language::Hindi
+            | Language::Indonesian
+            | Language::Italian
+            | Language::Japanese
+            | Language::Korean
+            | Language::Dutch
+            | Language::Polish
+            | Language::Portuguese
+            | Language::Turkish
+            | Language::Ukrainian
+            | Language::SimplifiedChinese
+            | Language::TraditionalChinese => "ltr",
         }
     }
 }
@@ -47,12 +62,11 @@ impl Shelf {
         let others = Language::ALL.iter().filter(|language| **language != Language::English);
         let others: Vec<Book> =
             others.map(|language| Book::open(public_path, *language)).collect::<serde_json::Result<_>>()?;
-        let shelf = Self { english, others, names: Value::UNDEFINED };
-        let names = Language::ALL
-            .iter()
-            .map(|language| Value::from((language.as_str(), shelf.book(*language).locale.name.as_str())));
-        let names = names.collect();
-        Ok(Self { names, ..shelf })
+        let names = std::iter::once(&english)
+            .chain(&others)
+            .map(|book| Value::from((book.language.as_str(), book.locale.name.as_str())))
+            .collect();
+        Ok(Self { english, others, names })
     }
 
     pub(super) fn book(&self, language: Language) -> &Book {

@@ -93,6 +93,17 @@ pub struct NoticePage<'a> {
     pub link: Option<&'a str>,
     /// When the page asks again by itself.
     pub retry_after: Option<Duration>,
+    /// Where a form asks for the same in another language.
+    pub elsewhere: Option<Elsewhere<'a>>,
+}
+
+/// Where a page can be had in another language.
+#[derive(Clone, Copy, Debug)]
+pub struct Elsewhere<'a> {
+    /// The address of the waiting page.
+    pub room_url: &'a str,
+    /// Where the visitor wants to go.
+    pub to: &'a str,
 }
 
 impl Pages {
@@ -133,7 +144,6 @@ impl Pages {
             "waiting.html",
             book,
             context! {
-                t => &book.labels,
                 lost => with_number(language, &labels.lost, heartbeat),
                 stay => with_number(language, &labels.stay, heartbeat),
                 renews => with_number(language, &labels.renews, refresh),
@@ -151,7 +161,6 @@ impl Pages {
                 page_url => page.page_url,
                 status_url => page.status_url,
                 leave_url => page.leave_url,
-                languages => &self.shelf.names,
             },
         )
     }
@@ -173,6 +182,8 @@ impl Pages {
                 message => page.message,
                 rejoin_url => page.rejoin_url,
                 link => page.link,
+                room_url => page.elsewhere.map(|elsewhere| elsewhere.room_url),
+                to => page.elsewhere.map(|elsewhere| elsewhere.to),
                 retry_s => page.retry_after.map(|after| after.as_secs().max(1)),
             },
         )
@@ -188,6 +199,8 @@ impl Pages {
         // Made from the public path, a tag and a hash alone: safe, and readable where `/` would be escaped.
         let address = |url: &str| Value::from_safe_string(url.to_owned());
         let frame = context! {
+            t => &book.labels,
+            languages => &self.shelf.names,
             lang => book.language.as_str(),
             dir => book.direction(),
             css => address(self.assets.css_url()),

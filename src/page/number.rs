@@ -26,9 +26,10 @@ pub(super) fn grouped(language: Language, number: u64) -> String {
     let mut text = String::with_capacity(digits.len() * 2);
     for (at, digit) in digits.chars().enumerate() {
         let left = digits.len() - at;
-        let begins = match language {
-            Language::Hindi => left == 3 || left > 3 && !left.is_multiple_of(2),
-            _ => left.is_multiple_of(3),
+        let begins = if language == Language::Hindi {
+            left == 3 || (left > 3 && !left.is_multiple_of(2))
+        } else {
+            left.is_multiple_of(3)
         };
         if at > 0 && begins {
             text.push(separator(language));

@@ -20,20 +20,51 @@ pub(super) fn category(language: Language, number: u64) -> Category {
     use Category::{Few, Many, One, Other, Two, Zero};
     use Language as L;
     let (tens, hundreds) = (number % 10, number % 100);
-    let millions = number != 0 && number.is_multiple_of(1_000_000);
-    match (language, number) {
-        (L::Arabic, 0) => Zero,
-        (L::Arabic, 2) | (L::Hebrew, 2) => Two,
-        (L::Arabic, 3..) if (3..=10).contains(&hundreds) => Few,
-        (L::Arabic, 3..) if hundreds >= 11 => Many,
-        (L::French | L::Hindi | L::Portuguese, 0) => One,
-        (L::French | L::Italian | L::Portuguese | L::Spanish, _) if millions => Many,
-        (L::Indonesian | L::Japanese | L::Korean | L::SimplifiedChinese | L::TraditionalChinese, _) => Other,
-        (_, 1) => One,
-        (L::Ukrainian, _) if tens == 1 && hundreds != 11 => One,
-        (L::Polish | L::Ukrainian, _) if (2..=4).contains(&tens) && !(12..=14).contains(&hundreds) => Few,
-        (L::Polish | L::Ukrainian, _) => Many,
-        _ => Other,
+    let is_few = (2..=4).contains(&tens) && !(12..=14).contains(&hundreds);
+    let are_millions = number != 0 && number.is_multiple_of(1_000_000);
+    match language {
+        L::Arabic => match (number, hundreds) {
+            (0, _) => Zero,
+            (1, _) => One,
+            (2, _) => Two,
+            (_, 3..=10) => Few,
+            (_, 11..) => Many,
+            _ => Other,
+        },
+        L::Hebrew => match number {
+            1 => One,
+            2 => Two,
+            _ => Other,
+        },
+        L::German | L::English | L::Dutch | L::Turkish => match number {
+            1 => One,
+            _ => Other,
+        },
+        L::Hindi => match number {
+            0 | 1 => One,
+            _ => Other,
+        },
+        L::Spanish | L::Italian => match number {
+            1 => One,
+            _ if are_millions => Many,
+            _ => Other,
+        },
+        L::French | L::Portuguese => match number {
+            0 | 1 => One,
+            _ if are_millions => Many,
+            _ => Other,
+        },
+        L::Polish => match number {
+            1 => One,
+            _ if is_few => Few,
+            _ => Many,
+        },
+        L::Ukrainian => match number {
+            _ if tens == 1 && hundreds != 11 => One,
+            _ if is_few => Few,
+            _ => Many,
+        },
+        L::Indonesian | L::Japanese | L::Korean | L::SimplifiedChinese | L::TraditionalChinese => Other,
     }
 }
 

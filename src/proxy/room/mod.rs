@@ -26,7 +26,7 @@ use crate::model::ids::EventId;
 use crate::model::language::Language;
 use crate::model::policy::Policy;
 use crate::model::route::{RouteTable, normalise};
-use crate::page::{Notice, NoticePage, language_of};
+use crate::page::{Elsewhere, Notice, NoticePage, language_of};
 
 /// A longer wish is not kept, in bytes: as long as the target of a request may be.
 const LONGEST_TO: usize = 8 * 1024;
@@ -201,8 +201,12 @@ impl Visit<'_> {
 
     /// A notice in the format that the asker prefers for a page.
     fn notice(&self, status: StatusCode, state: &str, page: &NoticePage<'_>) -> Answer {
+        // Who has left would join anew by asking for the page, and one that asks again by itself is gone too soon.
+        let stays = !matches!(page.notice, Notice::Left | Notice::Busy);
+        let elsewhere = stays.then(|| Elsewhere { room_url: &self.room, to: self.to() });
+        let page = NoticePage { elsewhere, ..page.clone() };
         let format = self.asked.accepted.preferred_for_page();
-        notice(self.setup, self.language(), status, state, page, format)
+        notice(self.setup, self.language(), status, state, &page, format)
     }
 }
 

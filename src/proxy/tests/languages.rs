@@ -4,6 +4,7 @@ use serde_json::json;
 
 use super::{House, Reply, Script, waiting, with_fields};
 use crate::desk::{ExpressAnswer, JoinAnswer, StatusAnswer};
+use crate::model::edge::Ending;
 
 /// A navigation by a browser that asks for languages.
 fn go(house: &House, path: &str, more: &str) -> Reply {
@@ -114,6 +115,22 @@ fn the_form_of_the_page_asks_for_the_same_wish_in_another_language() {
     ] {
         assert!(form.contains(part), "{part} in {form}");
     }
+}
+
+#[test]
+fn a_notice_that_stays_can_be_read_in_another_language() {
+    let form = "<select id=\"lang\"";
+    let of = |script: Script| go(&House::new(script), "/waitingroom/tour", "Cookie: wr_ticket=ticket").body;
+    let ended = |reason| of(Script { status: StatusAnswer::Ended(reason), ..Script::default() });
+    assert!(ended(Ending::MissedTurn).contains(form));
+    let busy = StatusAnswer::Unavailable(std::time::Duration::from_secs(1));
+    assert!(!of(Script { status: busy, ..Script::default() }).contains(form));
+    let leave =
+        "POST /waitingroom/tour/leave HTTP/1.1\nHost: shop.test\nAccept: text/html\nContent-Length: 0";
+    assert!(
+        !House::new(Script::default()).ask(leave).body.contains(form),
+        "asking for the page would join anew"
+    );
 }
 
 #[test]
