@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::Violation;
 use super::outages::Outages;
 use super::passes::{CLOCK_MARGIN, RELEASE_GUARD};
-use super::rules::{Rules, SECOND};
+use super::rules::{Health, Rules, SECOND};
 use super::story::{At, Story};
 use crate::history::{Kind, Record, Saw};
 
@@ -187,7 +187,9 @@ impl<'a> Scene<'a> {
         if record.shown_pass.as_deref() != Some(story.id) || record.forged {
             return None;
         }
-        if story.left().is_some_and(|(_, left)| left.t_sent_us <= record.t_answered_us) {
+        if story.left().is_some_and(|(_, left)| left.t_sent_us <= record.t_answered_us)
+            || self.is_unheard_of()
+        {
             return None;
         }
         let told = story.told_expiry(Some(record.tab), record.t_sent_us, rules.session_us)?;
@@ -199,5 +201,16 @@ impl<'a> Scene<'a> {
             );
             Violation::new(10, what, story.admitted().map(|(at, _)| at).into_iter().chain([at]))
         })
+    }
+
+    /// Whether the pass was not in use yet, came to an edge that could ask nobody about it while something was broken,
+    /// and was given or opened once more later: an edge without a leader honours no unused pass that it does not know
+    /// (design §3, *First use and renewal*).
+    fn is_unheard_of(self) -> bool {
+        let Self { story, earlier, record, rules, .. } = self;
+        let opened = |(_, r): &At<'_>| r.saw == Saw::Origin;
+        let again =
+            |at: &At<'_>| at.1.t_sent_us >= record.t_answered_us && (opened(at) || at.1.pass.is_some());
+        rules.health == Health::Faulty && !earlier.iter().any(opened) && story.records.iter().any(again)
     }
 }

@@ -88,8 +88,17 @@ async fn ordinary(tab: &mut Browser, habits: &Habits, dice: &mut Dice, until: In
 }
 
 async fn session(tab: &mut Browser, habits: &Habits, dice: &mut Dice, until: Instant) {
-    if visit(tab, habits, dice, until).await == Visit::Cut {
-        return;
+    loop {
+        match visit(tab, habits, dice, until).await {
+            Visit::Whole => break,
+            Visit::Cut => return,
+            // The ticket buys the pass again.
+            Visit::SentBack => {
+                if wait(tab, habits, dice, Attendance::Asking, until).await != Outcome::In {
+                    return;
+                }
+            }
+        }
     }
     if dice.chance(habits.leaving) {
         leave(tab, habits).await;

@@ -17,6 +17,8 @@ use crate::history::{Kind, Saw};
 pub(super) enum Visit {
     /// It was.
     Whole,
+    /// It did not begin: the pass never opened, and its holder was sent to the line.
+    SentBack,
     /// The pass no longer opened.
     Cut,
 }
@@ -31,11 +33,16 @@ pub(super) async fn visit(tab: &mut Browser, habits: &Habits, dice: &mut Dice, u
     let length = dice.seconds(0.6 * habits.session_s, 1.4 * habits.session_s);
     let end = (Instant::now() + length).min(until);
     let gap = length.div_f64(f64::from(habits.requests.max(1)));
+    let mut turned_away = Visit::SentBack;
     loop {
         let seen = use_once(tab, habits).await;
         let wait = match seen.saw {
-            Saw::Moved | Saw::Refused | Saw::Invalid | Saw::Ended => return Visit::Cut,
-            Saw::Origin => gap.mul_f64(dice.between(0.7, 1.3)),
+            Saw::Moved | Saw::Refused => return turned_away,
+            Saw::Invalid | Saw::Ended => return Visit::Cut,
+            Saw::Origin => {
+                turned_away = Visit::Cut;
+                gap.mul_f64(dice.between(0.7, 1.3))
+            }
             _ => backoff(dice, &seen),
         };
         tab.rest();

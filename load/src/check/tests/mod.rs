@@ -423,6 +423,22 @@ fn line_10_a_pass_that_is_turned_away_before_its_end_is_found() {
 }
 
 #[test]
+fn line_10_an_unused_pass_may_be_turned_away_by_an_edge_that_can_ask_nobody_if_it_opens_later() {
+    let turned_away = |health| {
+        let mut history = run(Ordering::Fifo);
+        history.rules.health = health;
+        let granted = history.those(3, Kind::Poll, Saw::Admitted)[0].t_answered_us - at(0.0);
+        history.add(3, Kind::Use, Saw::Moved, granted as f64 / 1e6 + 0.01).shown_pass = Some(ticket(3));
+        history
+    };
+    assert_eq!(turned_away(Health::Faulty).broken(), [] as [u8; 0]);
+    assert_eq!(turned_away(Health::Healthy).broken(), [10]);
+    let mut never = turned_away(Health::Faulty);
+    never.records.retain(|record| record.visitor != 3 || record.saw != Saw::Origin);
+    assert_eq!(never.broken(), [10]);
+}
+
+#[test]
 fn line_11_a_token_that_was_tampered_with_must_not_open() {
     let mut bad = run(Ordering::BucketedRandom);
     let forged = bad.add(9, Kind::Navigate, Saw::Origin, 1.7);
