@@ -42,8 +42,6 @@ struct Visit<'a> {
     routes: Guard<Arc<RouteTable>>,
     /// See [`Visit::to`].
     to: OnceLock<String>,
-    /// The language that the address asks for; only below the public path, where no site has a `lang` of its own.
-    chosen: Option<Language>,
     /// The ticket or seat that counts, of those shown.
     ticket: Option<&'a str>,
 }
@@ -84,7 +82,6 @@ impl<D: FrontDesk> Gate<D> {
             room: [public, "/", event.as_str()].concat(),
             routes,
             to: OnceLock::new(),
-            chosen: asked.parameter("lang").as_deref().and_then(language_of),
             ticket: self.best_ticket(asked, &event),
             event,
             policy,
@@ -170,13 +167,18 @@ impl Visit<'_> {
         vec![writer.ticket(&waiting.ticket, self.policy.ticket_max), writer.marker(self.policy.ticket_max)]
     }
 
+    /// The language that the address asks for; only below the public path, where no site has a `lang` of its own.
+    fn chosen(&self) -> Option<Language> {
+        language_of(self.asked.parameter("lang")?.as_ref())
+    }
+
     fn language(&self) -> Language {
-        self.chosen.unwrap_or_else(|| self.asked.language(self.policy.language))
+        self.chosen().unwrap_or_else(|| self.asked.language(self.policy.language))
     }
 
     /// Remembers the language that the address asks for; not if nobody looks, as where a page of another site embeds it.
     fn language_cookie(&self) -> Option<String> {
-        let chosen = self.chosen.filter(|_| self.asked.attention == Attention::Somebody);
+        let chosen = self.chosen().filter(|_| self.asked.attention == Attention::Somebody);
         chosen.map(|language| self.writer().language(language))
     }
 
@@ -193,7 +195,7 @@ impl Visit<'_> {
     /// Where the visitor wants to go and in which language, as a query: cookies may be refused.
     fn wish(&self) -> String {
         let to = encode(self.to());
-        match self.chosen {
+        match self.chosen() {
             Some(language) => format!("to={to}&lang={}", language.as_str()),
             None => format!("to={to}"),
         }
