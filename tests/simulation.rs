@@ -24,6 +24,7 @@ fn no_seed_breaks_the_contract() {
         },
     );
     println!("{count} seeds, {admitted} visitors admitted, {changes} leader changes");
+    broken.iter().for_each(|(seed, violation)| println!("seed {seed}: {violation:?}"));
     assert!(
         broken.is_empty(),
         "{} violations, the first: {:#?}",
